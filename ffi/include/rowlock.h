@@ -1,0 +1,166 @@
+/* Rowlock's native interface: batched forward and vectorized row sampling over mlx-c.
+ *
+ * Every function returns RL_OK (0) or a negative RL_ERR_* code and leaves its text for rl_last_error.
+ * Handles belong to the thread that made the model: calls from another thread are refused.
+ * All integers are native-endian; all arrays are owned by the caller and only read or written during the call.
+ */
+#ifndef ROWLOCK_H
+#define ROWLOCK_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define RL_API __declspec(dllexport)
+#else
+#define RL_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised by one whenever a symbol, a struct or the random stream changes. */
+#define RL_ABI_VERSION 1
+
+enum {
+  RL_OK = 0,
+  RL_ERR_ARGUMENT = -1, /* an argument is outside its domain */
+  RL_ERR_THREAD = -2,   /* called from a thread that does not own the handle */
+  RL_ERR_MODEL = -3,    /* the checkpoint is missing something or does not fit its config */
+  RL_ERR_MLX = -4,      /* MLX reported an error */
+  RL_ERR_MEMORY = -5,   /* memory could not be had */
+};
+
+typedef struct rl_model rl_model;   /* weights of one checkpoint */
+typedef struct rl_cache rl_cache;   /* KV (and recurrent) state of all slots of one model */
+typedef struct rl_output rl_output; /* what one forward leaves: logits rows, later hidden rows; reused from step to step */
+
+/* RL_ABI_VERSION of the library that was opened. */
+RL_API int32_t rl_abi_version(void);
+
+/* Copies the calling thread's last error text, NUL-terminated and cut to `capacity` bytes; returns its full length. */
+RL_API int32_t rl_last_error(char* text, int32_t capacity);
+
+/* Writes `key=value` lines (abi, mlx, mlxc, device, blas, compiler); returns the full length like rl_last_error. */
+RL_API int32_t rl_build_info(char* text, int32_t capacity);
+
+/* out[0..3] = bytes active, bytes peak, bytes in MLX's buffer cache, the cache's limit in bytes. */
+RL_API int32_t rl_memory(uint64_t* out);
+
+/* Limits MLX's buffer cache to `cache_bytes`; buffers above it go back to the system. */
+RL_API int32_t rl_memory_limit(uint64_t cache_bytes);
+
+/* ---- model ---------------------------------------------------------------------------------------------------------------- */
+
+/* Loads a checkpoint. `config` is `key=value` lines (model_type, hidden_size, …, dtype). `tensors` has a line for each tensor:
+ * name<TAB>type<TAB>file<TAB>offset<TAB>bytes<TAB>dim,dim,…  where the name is the one that Hugging Face's checkpoint of this model_type uses,
+ * the type is a safetensors (F32, F16, BF16, U32, …) or ggml (Q4_0, Q8_0, …) type, and offset and bytes say where the data lies in the file.
+ * Files are memory-mapped; the table is checked against their sizes. Blocks until all weights are in memory. */
+RL_API int32_t rl_model_load(const char* config, const char* tensors, rl_model** out);
+
+/* Frees a model; caches and outputs made with it must be gone. */
+RL_API int32_t rl_model_free(rl_model* model);
+
+/* out[0..7] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
+ * recurrent bytes of one slot, compute type (0 float32, 1 float16, 2 bfloat16), reserved. */
+RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
+
+/* ---- cache ---------------------------------------------------------------------------------------------------------------- */
+
+/* Makes an empty cache of 0 slots. */
+RL_API int32_t rl_cache_new(rl_model* model, rl_cache** out);
+RL_API int32_t rl_cache_free(rl_cache* cache);
+
+/* Gives every layer room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back. */
+RL_API int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity);
+
+/* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). */
+RL_API int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length);
+
+/* out[0..2] = slots, capacity in tokens, bytes held. */
+RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);
+
+/* ---- forward -------------------------------------------------------------------------------------------------------------- */
+
+RL_API int32_t rl_output_new(rl_output** out);
+RL_API int32_t rl_output_free(rl_output* output);
+
+/* One row of a step. Its `count` tokens are the next ones in the packed token array. 16 bytes. */
+typedef struct rl_row {
+  int32_t slot;    /* cache slot */
+  int32_t offset;  /* tokens of this row that the cache holds already: the first new token's position */
+  int32_t count;   /* new tokens, >= 1 */
+  int32_t outputs; /* trailing positions whose logits are wanted, 0 … count */
+} rl_row;
+
+/* Runs `num_tokens` packed tokens of `num_rows` ragged rows, writes their KV, and launches the evaluation of the wanted logits:
+ * [sum of outputs, vocabulary], row after row, in `output`. Does not wait. Rows of equal count in neighbouring slots run fastest. */
+RL_API int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens,
+                          const rl_row* rows, int32_t num_rows);
+
+/* Copies all logits as float32 [rows, vocabulary]; `capacity` counts floats. Waits for the evaluation. */
+RL_API int32_t rl_output_read(rl_output* output, float* logits, int64_t capacity);
+
+/* Puts logits of the caller into `output`, as if a forward had made them (tests and benchmarks).
+ * dtype 0 float32, 1 float16, 2 bfloat16; `logits` is [rows, vocabulary] of that type. */
+RL_API int32_t rl_output_write(rl_output* output, const void* logits, int32_t rows, int32_t vocabulary, int32_t dtype);
+
+/* ---- sampling ------------------------------------------------------------------------------------------------------------- */
+
+enum { RL_P_LESS = 1, RL_TEMPERATURE_LAST = 2 };
+
+/* How one row of logits is sampled. 64 bytes, little-endian when written by the host. */
+typedef struct rl_sampling {
+  uint64_t seed;
+  uint32_t position;        /* index of the token among the row's generated tokens: the draw is a function of (seed, position) */
+  uint32_t flags;           /* RL_P_LESS | RL_TEMPERATURE_LAST */
+  float temperature;        /* below 1e-5: argmax, lowest id first */
+  float top_p;              /* 1 off, 0 keeps the best token */
+  int32_t top_k;            /* 0 off */
+  float min_p;              /* 0 off */
+  float top_n_sigma;        /* 0 off */
+  float typical_p;          /* 1 off */
+  float xtc_probability;    /* 0 off */
+  float xtc_threshold;      /* above 0.5 off */
+  int32_t num_top_logprobs; /* -1 no logprobs, 0 the chosen token's only, up to 20 alternatives */
+  int32_t edits_begin;      /* this row's range in the edits array */
+  int32_t edits_end;
+  int32_t mask;             /* this row's index in the masks array, -1 none */
+} rl_sampling;
+
+/* A change of one logit: z' = repeat(z + bias) - subtract, repeat(z) = z < 0 ? z * repetition : z / repetition. 16 bytes. */
+typedef struct rl_edit {
+  int32_t token;
+  float bias;       /* -INFINITY bans the token */
+  float repetition; /* 1 off */
+  float subtract;   /* presence, frequency and DRY penalties together */
+} rl_edit;
+
+enum { RL_TOP_LOGPROBS_MAX = 20, RL_ROW_BROKEN = 1 };
+
+/* What a row drew. 16 bytes. */
+typedef struct rl_sampled {
+  int32_t token;     /* -1 when broken */
+  float logprob;     /* of the processed logits, before temperature and filters; 0 when not asked for */
+  uint32_t flags;    /* RL_ROW_BROKEN: no logit of the row is a number above -inf */
+  int32_t num_kept;  /* tokens that the filters left to draw from; 1 for greedy rows */
+} rl_sampled;
+
+/* Samples every logits row of `output` with its own configuration, in one pass; waits for the evaluation.
+ * `edits` may be NULL when no row has any; `masks` is uint32 [num_masks, ceil(vocabulary / 32)], bit set = allowed, may be NULL.
+ * `top_tokens` and `top_logprobs` are [num_rows, RL_TOP_LOGPROBS_MAX] or NULL when no row asks for alternatives. */
+RL_API int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
+                         const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs);
+
+/* For tests: the filters' survivors of one logits row. `kept` is uint8 [vocabulary], 1 = may be drawn; `probabilities` is float
+ * [vocabulary], the law of the draw (0 where not kept). Either may be NULL. */
+RL_API int32_t rl_sample_distribution(rl_output* output, int32_t row, const rl_sampling* sampling, const rl_edit* edits, int32_t num_edits,
+                                      const uint32_t* masks, int32_t num_masks, uint8_t* kept, float* probabilities);
+
+/* For tests: the draw's 32-bit words for tokens 0 … count-1 at (seed, position). A change to them is a breaking change. */
+RL_API int32_t rl_random_words(uint64_t seed, uint32_t position, uint32_t* words, int32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

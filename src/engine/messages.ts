@@ -1,0 +1,98 @@
+/** What the main thread and the engine worker say to each other: discriminated unions, one message per step for all rows. */
+import type { SamplingConfig } from "./sampling.ts";
+import type { ModelSpec } from "../native/model_spec.ts";
+
+/** One sequence to generate. `n > 1` is several of these with their own ids and seeds. */
+export interface GenerateRequest {
+  /** Unique among live requests; chosen by the caller. */
+  readonly id: string;
+  readonly promptIds: Int32Array;
+  readonly sampling: SamplingConfig;
+  /** At most this many tokens; already cut to what the context holds. May be 0: the prompt is only scored. */
+  readonly maxTokens: number;
+  /** Ids that end the sequence (the stop token itself is reported, with finish reason "stop"). Empty under ignore_eos. */
+  readonly stopIds: readonly number[];
+  /** Wanted logprobs of the prompt itself: -1 none, else the number of alternatives (for echo). */
+  readonly promptLogprobs: number;
+}
+
+export interface EngineOptions {
+  readonly libraryPath: string;
+  readonly model: ModelSpec;
+  /** Rows that share a step at most. */
+  readonly maxBatch: number;
+  /** Tokens of one sequence, prompt and answer, at most. */
+  readonly maxContext: number;
+  /** Requests that may wait for a row. */
+  readonly maxQueue: number;
+  /** Prompt tokens computed in one step at most, over all rows. */
+  readonly prefillChunk: number;
+}
+
+export type ToEngine =
+  | { readonly type: "load"; readonly options: EngineOptions }
+  | { readonly type: "submit"; readonly request: GenerateRequest }
+  | { readonly type: "cancel"; readonly id: string }
+  | { readonly type: "shutdown" };
+
+export type FinishReason = "stop" | "length" | "cancelled";
+
+export interface TokenLogprob {
+  readonly logprob: number;
+  /** Alternatives, most likely first; the chosen token is among them only when it is that likely. */
+  readonly top: readonly { readonly token: number; readonly logprob: number }[];
+}
+
+/** What one step brought one request. */
+export interface RowUpdate {
+  readonly id: string;
+  readonly tokens: readonly number[];
+  /** Same length as `tokens`, or empty when not asked for. */
+  readonly logprobs: readonly TokenLogprob[];
+  /** Sent once, with the first update, when asked for; the first prompt token has none (null). */
+  readonly promptLogprobs?: readonly (TokenLogprob | null)[];
+  readonly finishReason: FinishReason | null;
+  /** Sent with the finish. */
+  readonly timings?: RowTimings;
+}
+
+/** Milliseconds spent by one request. */
+export interface RowTimings {
+  readonly queueMs: number;
+  readonly prefillMs: number;
+  readonly decodeMs: number;
+}
+
+/** Running totals and gauges of the engine, sent with every step. */
+export interface EngineStats {
+  readonly steps: number;
+  readonly rowsActive: number;
+  readonly rowsWaiting: number;
+  readonly promptTokens: number;
+  readonly generatedTokens: number;
+  /** Rows that took part in the last step, decoding or prefilling. */
+  readonly stepRows: number;
+  readonly stepMs: number;
+  readonly kvBytes: number;
+  readonly mlxActiveBytes: number;
+  readonly mlxPeakBytes: number;
+}
+
+/** Facts that the main thread needs to admit requests. */
+export interface EngineFacts {
+  readonly vocabSize: number;
+  readonly weightBytes: number;
+  readonly kvBytesPerToken: number;
+  readonly device: string;
+  readonly loadMs: number;
+}
+
+export type FromEngine =
+  | { readonly type: "ready"; readonly facts: EngineFacts }
+  | { readonly type: "step"; readonly updates: readonly RowUpdate[]; readonly stats: EngineStats }
+  /** These requests failed and are gone; the others go on. */
+  | { readonly type: "failed"; readonly ids: readonly string[]; readonly code: EngineErrorCode; readonly message: string }
+  /** The engine cannot go on (also: loading failed). */
+  | { readonly type: "fatal"; readonly message: string };
+
+export type EngineErrorCode = "queue_full" | "engine_error" | "row_broken" | "out_of_memory" | "shutting_down";
