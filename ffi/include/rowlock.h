@@ -50,6 +50,10 @@ RL_API int32_t rl_memory(uint64_t* out);
 /* Limits MLX's buffer cache to `cache_bytes`; buffers above it go back to the system. */
 RL_API int32_t rl_memory_limit(uint64_t cache_bytes);
 
+/* Process-wide. On: a row's logits are the same bits whatever shares its steps and however its prompt is cut into chunks (some products
+ * are slower). Off: a row's decode steps are, its prefill may differ in the last bits. Only on a CPU device; refused on a GPU. */
+RL_API int32_t rl_batch_invariant(int32_t is_on);
+
 /* ---- model ---------------------------------------------------------------------------------------------------------------- */
 
 /* Loads a checkpoint. `config` is `key=value` lines (model_type, hidden_size, …, dtype). `tensors` has a line for each tensor:
@@ -76,6 +80,9 @@ RL_API int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity)
 
 /* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). */
 RL_API int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length);
+
+/* Fills slot `slot` with zeros: what a row left there must not reach the next one (NaN times a masked 0 is NaN). */
+RL_API int32_t rl_cache_clear(rl_cache* cache, int32_t slot);
 
 /* out[0..2] = slots, capacity in tokens, bytes held. */
 RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);

@@ -1,0 +1,80 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "cache.h"
+#include "layers.h"
+
+/* Position `key` is seen from `position` when it is not later, and within the window if there is one. */
+static bool is_seen(int key, int position, int window) { return key <= position && (window == 0 || key > position - window); }
+
+/* float [rows, 1, 1, count, length]: 0 where seen, -inf elsewhere; ctx NULL when everything is seen. */
+static mlx_array make_mask(forward* f, const run* r, int window) {
+  scope* s = f->s;
+  float* mask = malloc((size_t)r->num_rows * (size_t)r->count * (size_t)r->length * sizeof *mask);
+  if (mask == NULL) return scope_fail(s, RL_ERR_MEMORY, "Out of memory for an attention mask of %d positions", r->length), mlx_array_empty;
+  bool sees_all = true;
+  float* value = mask;
+  for (int i = 0; i < r->num_rows * r->count; i++) {
+    int position = f->positions[r->first_token + i];
+    for (int key = 0; key < r->length; key++, value++) {
+      bool seen = is_seen(key, position, window);
+      *value = seen ? 0.0f : -INFINITY;
+      sees_all = sees_all && seen;
+    }
+  }
+  int shape[] = {r->num_rows, 1, 1, r->count, r->length};
+  mlx_array array = sees_all ? mlx_array_empty : scope_keep(s, mlx_array_new_data(mask, shape, 5, MLX_FLOAT32));
+  free(mask);
+  return array;
+}
+
+static mlx_array run_mask(forward* f, run* r, int window) {
+  mlx_array* mask = window > 0 ? &r->window_mask : &r->mask;
+  bool* is_made = window > 0 ? &r->has_window_mask : &r->has_mask;
+  if (!*is_made) *mask = make_mask(f, r, window), *is_made = true;
+  return *mask;
+}
+
+/* [slots, kv heads, capacity, dim] to the run's rows and length: a view. */
+static mlx_array run_view(scope* s, mlx_array cached, const run* r) {
+  return op_slice(s, op_slice(s, cached, 0, r->first_slot, r->first_slot + r->num_rows), 2, 0, r->length);
+}
+
+/* Queries that share a kv head are rows of one product, so that keys and values are read once and never expanded. */
+static mlx_array attend_run(forward* f, int layer, run* r, mlx_array q, float scale, int window) {
+  scope* s = f->s;
+  int num_heads = mlx_array_dim(q, 1), head_dim = mlx_array_dim(q, 2), num_kv_heads = f->model->num_kv_heads;
+  int group = num_heads / num_kv_heads, n = r->num_rows, t = r->count;
+  mlx_array keys = run_view(s, f->cache->keys[layer], r), values = run_view(s, f->cache->values[layer], r);
+  q = op_slice(s, q, 0, r->first_token, r->first_token + n * t);
+  q = op_transpose(s, op_reshape(s, q, SHAPE(n, t, num_kv_heads, group, head_dim)), SHAPE(0, 2, 3, 1, 4));
+  q = op_reshape(s, q, SHAPE(n, num_kv_heads, group * t, head_dim));
+  mlx_array scores = op_matmul(s, q, op_transpose(s, keys, SHAPE(0, 1, 3, 2)));
+  scores = op_multiply(s, scores, op_scalar(s, scale, mlx_array_dtype(q)));
+  mlx_array mask = run_mask(f, r, window);
+  if (mask.ctx != NULL) {
+    scores = op_reshape(s, scores, SHAPE(n, num_kv_heads, group, t, r->length));
+    scores = op_reshape(s, op_add(s, scores, op_cast(s, mask, mlx_array_dtype(q))), SHAPE(n, num_kv_heads, group * t, r->length));
+  }
+  mlx_array out = op_matmul(s, op_softmax(s, scores), values);
+  out = op_transpose(s, op_reshape(s, out, SHAPE(n, num_kv_heads, group, t, head_dim)), SHAPE(0, 3, 1, 2, 4));
+  return op_reshape(s, out, SHAPE(n * t, num_heads * head_dim));
+}
+
+/* One scatter for all tokens of the step, whatever their rows: [tokens, 1, kv heads, 1, dim] at (slot, position). */
+static void write_cache(forward* f, mlx_array* cached, mlx_array x) {
+  scope* s = f->s;
+  x = op_expand(s, op_expand(s, x, 1), 3);
+  mlx_array updated = op_scatter(s, *cached, (const mlx_array[]){f->scatter_slots, f->scatter_positions}, (const int[]){0, 2}, 2, x);
+  if (s->status == RL_OK) cache_replace(cached, updated);
+}
+
+mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
+  scope* s = f->s;
+  if (s->status != RL_OK) return mlx_array_empty;
+  write_cache(f, &f->cache->keys[layer], k);
+  write_cache(f, &f->cache->values[layer], v);
+  mlx_array parts[f->num_runs];
+  for (int i = 0; i < f->num_runs; i++) parts[i] = attend_run(f, layer, &f->runs[i], q, scale, window);
+  return op_concatenate(s, parts, f->num_runs, 0);
+}

@@ -1,0 +1,127 @@
+#include "forward.h"
+
+#include <stdlib.h>
+
+#include "cache.h"
+#include "output_internal.h"
+
+static int32_t check_rows(const rl_model* m, const rl_cache* cache, const int32_t* tokens, int num_tokens, const rl_row* rows, int num_rows) {
+  int64_t total = 0, previous_slot = -1;
+  for (int i = 0; i < num_rows; i++) {
+    const rl_row* r = &rows[i];
+    if (r->slot <= previous_slot || r->slot >= cache->num_slots)
+      return rl_fail(RL_ERR_ARGUMENT, "Row %d has slot %d, expected %lld … %d (rows are in slot order)", i, r->slot,
+                     (long long)previous_slot + 1, cache->num_slots - 1);
+    if (r->count < 1 || r->offset < 0 || (int64_t)r->offset + r->count > cache->capacity)
+      return rl_fail(RL_ERR_ARGUMENT, "Row %d adds %d tokens at offset %d, the cache holds 0 … %d", i, r->count, r->offset, cache->capacity);
+    if (r->outputs < 0 || r->outputs > r->count)
+      return rl_fail(RL_ERR_ARGUMENT, "Row %d asks for %d outputs, expected 0 … %d", i, r->outputs, r->count);
+    previous_slot = r->slot;
+    total += r->count;
+  }
+  if (total != num_tokens) return rl_fail(RL_ERR_ARGUMENT, "The rows count %lld tokens, %d were given", (long long)total, num_tokens);
+  for (int i = 0; i < num_tokens; i++)
+    if (tokens[i] < 0 || tokens[i] >= m->vocab_size)
+      return rl_fail(RL_ERR_ARGUMENT, "Token %d is %d, expected 0 … %d", i, tokens[i], m->vocab_size - 1);
+  return RL_OK;
+}
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+/* Cuts the rows into runs: a row extends the run before it when it has the same count and the next slot. */
+static void plan_runs(forward* f) {
+  int token = 0;
+  for (int i = 0; i < f->num_rows; i++) {
+    const rl_row* row = &f->rows[i];
+    run* last = f->num_runs > 0 ? &f->runs[f->num_runs - 1] : NULL;
+    bool extends = last != NULL && last->count == row->count && last->first_slot + last->num_rows == row->slot;
+    if (!extends) {
+      last = &f->runs[f->num_runs++];
+      *last = (run){.first_token = token, .first_slot = row->slot, .count = row->count};
+    }
+    last->num_rows++;
+    int length = row->offset + row->count;
+    if (length > last->length) last->length = length;
+    token += row->count;
+  }
+  /* Rows of different lengths need a mask anyway: whole vectors of keys are faster than a ragged end. */
+  for (int i = 0; i < f->num_runs; i++)
+    if (f->runs[i].num_rows > 1) f->runs[i].length = min_int((f->runs[i].length + 15) / 16 * 16, f->cache->capacity);
+}
+
+/* Where every token goes, and which hidden rows become logits; `outputs` gets their indices and its count is returned. */
+static int plan_tokens(forward* f, int32_t* slots, int32_t* outputs) {
+  int token = 0, num_outputs = 0;
+  for (int i = 0; i < f->num_rows; i++) {
+    const rl_row* row = &f->rows[i];
+    for (int j = 0; j < row->count; j++, token++) {
+      slots[token] = row->slot;
+      f->positions[token] = row->offset + j;
+      if (j >= row->count - row->outputs) outputs[num_outputs++] = token;
+    }
+  }
+  return num_outputs;
+}
+
+/* Launches logits and all cache updates; the scope is closed first so that updates happen in place. */
+static int32_t launch(forward* f, rl_output* output, mlx_array logits, mlx_array hidden) {
+  scope* s = f->s;
+  mlx_array own_logits = logits.ctx != NULL ? scope_release(s, logits) : mlx_array_empty;
+  mlx_array own_hidden = scope_release(s, hidden);
+  scope_close(s);
+  if (s->status == RL_OK) {
+    mlx_vector_array roots = mlx_vector_array_new();
+    if (own_logits.ctx != NULL) mlx_vector_array_append_value(roots, own_logits);
+    else mlx_vector_array_append_value(roots, own_hidden);
+    for (int i = 0; i < f->model->num_layers; i++) {
+      mlx_vector_array_append_value(roots, f->cache->keys[i]);
+      mlx_vector_array_append_value(roots, f->cache->values[i]);
+    }
+    scope_check(s, mlx_async_eval(roots));
+    mlx_vector_array_free(roots);
+  }
+  mlx_array_free(own_hidden);
+  output_set(output, own_logits, s->status == RL_OK);
+  return s->status;
+}
+
+static int32_t run_forward(forward* f, rl_output* output, int32_t* scratch) {
+  scope* s = f->s;
+  int32_t *slots = scratch + f->num_tokens, *outputs = slots + f->num_tokens;
+  int num_outputs = plan_tokens(f, slots, outputs);
+  plan_runs(f);
+  f->token_ids = op_ints(s, f->tokens, f->num_tokens);
+  f->scatter_slots = op_ints(s, slots, f->num_tokens);
+  f->scatter_positions = op_ints(s, f->positions, f->num_tokens);
+  mlx_array hidden = f->model->architecture->hidden(f, f->model->weights), logits = mlx_array_empty;
+  if (num_outputs > 0) {
+    mlx_array wanted = num_outputs == f->num_tokens ? hidden : op_take(s, hidden, op_ints(s, outputs, num_outputs), 0);
+    logits = f->model->architecture->logits(f, f->model->weights, wanted);
+  }
+  return launch(f, output, logits, hidden);
+}
+
+int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens, const rl_row* rows,
+                   int32_t num_rows) {
+  if (model == NULL || cache == NULL || output == NULL || tokens == NULL || rows == NULL || cache->model != model)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_forward: a handle or array is NULL, or the cache belongs to another model");
+  if (num_tokens < 1 || num_rows < 1) return rl_fail(RL_ERR_ARGUMENT, "rl_forward: %d tokens of %d rows, expected 1 or more", num_tokens, num_rows);
+  int32_t status = model_check_thread(model);
+  if (status == RL_OK) status = check_rows(model, cache, tokens, num_tokens, rows, num_rows);
+  if (status != RL_OK) return status;
+  output_set(output, mlx_array_empty, true);
+  int32_t* scratch = malloc(3 * (size_t)num_tokens * sizeof *scratch);
+  run* runs = calloc((size_t)num_rows, sizeof *runs);
+  if (scratch == NULL || runs == NULL) {
+    free(scratch);
+    free(runs);
+    return rl_fail(RL_ERR_MEMORY, "Out of memory for a step of %d tokens", num_tokens);
+  }
+  scope s = scope_open(model->stream);
+  forward f = {.s = &s, .model = model, .cache = cache, .tokens = tokens, .rows = rows, .num_tokens = num_tokens, .num_rows = num_rows,
+               .positions = scratch, .runs = runs};
+  status = run_forward(&f, output, scratch);
+  free(scratch);
+  free(runs);
+  return status;
+}

@@ -1,0 +1,38 @@
+/* The parts that architectures are made of. `x` is [tokens, features]: the packed tokens of all rows of a step. */
+#ifndef ROWLOCK_LAYERS_H
+#define ROWLOCK_LAYERS_H
+
+#include "forward.h"
+#include "weights.h"
+
+mlx_array linear_apply(scope* s, const linear* l, mlx_array x);
+mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps);
+
+/* silu(gate) * up of a fused product [tokens, gate ‖ up]. */
+mlx_array swiglu(scope* s, mlx_array gate_up);
+
+/* Rotary position embedding, half-split pairs (Su et al., RoFormer, arXiv 2104.09864). */
+typedef struct rope {
+  int dims;             /* rotated features of a head */
+  float* inv_frequency; /* [dims / 2], scaling included */
+} rope;
+
+/* Reads rope_theta and the rope_* scaling keys of the config. */
+rope rope_load(weights* w, int dims);
+void rope_free(rope* r);
+
+/* Angles of a step's tokens: made once, used by every layer. */
+typedef struct rope_tables {
+  mlx_array cosines, sines; /* [tokens, 1, 2, dims / 2] */
+} rope_tables;
+
+rope_tables rope_prepare(forward* f, const rope* r);
+
+/* Rotates [tokens, heads, head dim] in the first `dims` features of each head. */
+mlx_array rope_apply(scope* s, const rope_tables* t, mlx_array x, int head_dim, int dims);
+
+/* Writes k and v [tokens, kv heads, head dim] at their rows' slots and positions, and attends: q [tokens, heads, head dim] to
+ * [tokens, heads * head dim]. `window` > 0 looks at that many last positions only. */
+mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window);
+
+#endif

@@ -1,0 +1,46 @@
+/* MLX's operations as functions of a scope: the result is a temporary of the scope, shapes are broadcast as in MLX. */
+#ifndef ROWLOCK_OPS_H
+#define ROWLOCK_OPS_H
+
+#include "scope.h"
+
+/* ---- new arrays ---- */
+mlx_array op_scalar(scope* s, float value, mlx_dtype dtype);
+mlx_array op_ints(scope* s, const int32_t* values, int count); /* int32 [count], copied */
+mlx_array op_floats(scope* s, const float* values, int count); /* float32 [count], copied */
+mlx_array op_zeros(scope* s, const int* shape, int num_dims, mlx_dtype dtype);
+mlx_array op_cast(scope* s, mlx_array x, mlx_dtype dtype);
+
+/* ---- arithmetic ---- */
+mlx_array op_add(scope* s, mlx_array a, mlx_array b);
+mlx_array op_subtract(scope* s, mlx_array a, mlx_array b);
+mlx_array op_multiply(scope* s, mlx_array a, mlx_array b);
+mlx_array op_divide(scope* s, mlx_array a, mlx_array b);
+mlx_array op_matmul(scope* s, mlx_array a, mlx_array b);
+mlx_array op_sigmoid(scope* s, mlx_array x);
+mlx_array op_silu(scope* s, mlx_array x);
+mlx_array op_exp(scope* s, mlx_array x);
+mlx_array op_negative(scope* s, mlx_array x);
+mlx_array op_softmax(scope* s, mlx_array x); /* over the last axis, sums in float32 */
+mlx_array op_sum(scope* s, mlx_array x, int axis, bool keep_dims);
+
+/* ---- shape ---- */
+mlx_array op_reshape(scope* s, mlx_array x, const int* shape, int num_dims);
+mlx_array op_transpose(scope* s, mlx_array x, const int* axes, int num_axes);
+mlx_array op_expand(scope* s, mlx_array x, int axis);
+mlx_array op_slice(scope* s, mlx_array x, int axis, int start, int stop); /* a view of [start, stop) along one axis */
+mlx_array op_flip(scope* s, mlx_array x, int axis);
+mlx_array op_concatenate(scope* s, const mlx_array* parts, int num_parts, int axis);
+mlx_array op_take(scope* s, mlx_array x, mlx_array indices, int axis);
+
+/* a[indices[0], :, indices[1], …] = updates along `axes`; in place when `a` has no other reference at evaluation. */
+mlx_array op_scatter(scope* s, mlx_array a, const mlx_array* indices, const int* axes, int num_axes, mlx_array updates);
+
+/* `a` with `part` written at `start` (one index a dimension); in place when `a` has no other reference at evaluation. */
+mlx_array op_update(scope* s, mlx_array a, mlx_array part, const int* start, int num_dims);
+mlx_array op_copy(scope* s, mlx_array x); /* row-contiguous, in a buffer of its own */
+
+/* Shorthands for literal shapes: SHAPE(2, 3) expands to `array, count`. */
+#define SHAPE(...) (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+
+#endif

@@ -1,0 +1,81 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "output_internal.h"
+#include "scope.h"
+
+struct rl_output {
+  mlx_array logits; /* [rows, vocabulary] of any float type; ctx NULL when there are none */
+  mlx_array floats; /* the same as float32, row-contiguous; made when first read */
+};
+
+static void forget(mlx_array* array) {
+  if (array->ctx != NULL) mlx_array_free(*array);
+  *array = mlx_array_empty;
+}
+
+void output_set(rl_output* output, mlx_array logits, bool is_valid) {
+  forget(&output->floats);
+  forget(&output->logits);
+  if (is_valid) output->logits = logits;
+  else if (logits.ctx != NULL) mlx_array_free(logits);
+}
+
+int32_t rl_output_new(rl_output** out) {
+  if (out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_output_new: out must not be NULL");
+  install_mlx_error_handler();
+  *out = calloc(1, sizeof **out);
+  return *out != NULL ? RL_OK : rl_fail(RL_ERR_MEMORY, "Out of memory for an output");
+}
+
+int32_t rl_output_free(rl_output* output) {
+  if (output == NULL) return RL_OK;
+  output_set(output, mlx_array_empty, true);
+  free(output);
+  return RL_OK;
+}
+
+static int32_t make_floats(rl_output* output) {
+  mlx_stream cpu = mlx_default_cpu_stream_new();
+  scope s = scope_open(cpu);
+  mlx_array as_float = mlx_array_new(), floats = mlx_array_new();
+  scope_check(&s, mlx_astype(&as_float, output->logits, MLX_FLOAT32, cpu));
+  if (s.status == RL_OK) scope_check(&s, mlx_contiguous(&floats, as_float, false, cpu));
+  if (s.status == RL_OK) scope_check(&s, mlx_array_eval(floats));
+  mlx_array_free(as_float);
+  mlx_stream_free(cpu);
+  if (s.status == RL_OK) output->floats = floats;
+  else mlx_array_free(floats);
+  return s.status;
+}
+
+int32_t output_logits(rl_output* output, const float** logits, int32_t* rows, int32_t* vocabulary) {
+  if (output == NULL) return rl_fail(RL_ERR_ARGUMENT, "output must not be NULL");
+  if (output->logits.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output holds no logits: the last forward failed or asked for none");
+  int32_t status = output->floats.ctx == NULL ? make_floats(output) : RL_OK;
+  if (status != RL_OK) return status;
+  *logits = mlx_array_data_float32(output->floats);
+  *rows = mlx_array_dim(output->floats, 0);
+  *vocabulary = mlx_array_dim(output->floats, 1);
+  return RL_OK;
+}
+
+int32_t rl_output_read(rl_output* output, float* logits, int64_t capacity) {
+  const float* data = NULL;
+  int32_t rows = 0, vocabulary = 0, status = output_logits(output, &data, &rows, &vocabulary);
+  if (status != RL_OK) return status;
+  int64_t num_values = (int64_t)rows * vocabulary;
+  if (logits == NULL || capacity < num_values)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_output_read: room for %lld floats, the logits are [%d, %d]", (long long)capacity, rows, vocabulary);
+  memcpy(logits, data, (size_t)num_values * sizeof *logits);
+  return RL_OK;
+}
+
+int32_t rl_output_write(rl_output* output, const void* logits, int32_t rows, int32_t vocabulary, int32_t dtype) {
+  static const mlx_dtype dtypes[] = {MLX_FLOAT32, MLX_FLOAT16, MLX_BFLOAT16};
+  if (output == NULL || logits == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_output_write: output and logits must not be NULL");
+  if (rows < 1 || vocabulary < 1 || dtype < 0 || dtype > 2)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_output_write: [%d, %d] of type %d; expected sizes >= 1 and type 0 … 2", rows, vocabulary, dtype);
+  output_set(output, mlx_array_new_data(logits, (const int[]){rows, vocabulary}, 2, dtypes[dtype]), true);
+  return output->logits.ctx != NULL ? RL_OK : rl_fail(RL_ERR_MLX, "rl_output_write: MLX could not take [%d, %d] logits", rows, vocabulary);
+}
