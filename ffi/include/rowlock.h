@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 1
+#define RL_ABI_VERSION 2
 
 enum {
   RL_OK = 0,
@@ -33,7 +33,8 @@ enum {
 
 typedef struct rl_model rl_model;   /* weights of one checkpoint */
 typedef struct rl_cache rl_cache;   /* KV (and recurrent) state of all slots of one model */
-typedef struct rl_output rl_output; /* what one forward leaves: logits rows, later hidden rows; reused from step to step */
+typedef struct rl_output rl_output; /* what one forward or draft leaves: logits rows, features for drafters; reused from step to step */
+typedef struct rl_drafter rl_drafter; /* weights that propose tokens for one model; shares the model's embedding and output head */
 
 /* RL_ABI_VERSION of the library that was opened. */
 RL_API int32_t rl_abi_version(void);
@@ -62,7 +63,7 @@ RL_API int32_t rl_batch_invariant(int32_t is_on);
  * Files are memory-mapped; the table is checked against their sizes. Blocks until all weights are in memory. */
 RL_API int32_t rl_model_load(const char* config, const char* tensors, rl_model** out);
 
-/* Frees a model; caches and outputs made with it must be gone. */
+/* Frees a model; caches and drafters made with it must be gone. */
 RL_API int32_t rl_model_free(rl_model* model);
 
 /* out[0..7] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
@@ -78,13 +79,20 @@ RL_API int32_t rl_cache_free(rl_cache* cache);
 /* Gives every layer room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back. */
 RL_API int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity);
 
-/* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). */
+/* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). A recurrent state is copied as it is: it stands
+ * for all tokens of the row, so `length` must be all of them there. */
 RL_API int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length);
 
 /* Fills slot `slot` with zeros: what a row left there must not reach the next one (NaN times a masked 0 is NaN). */
 RL_API int32_t rl_cache_clear(rl_cache* cache, int32_t slot);
 
-/* out[0..2] = slots, capacity in tokens, bytes held. */
+/* Undoes verified tokens in recurrent states: slot slots[i] goes back to its state after the first kept[i] (>= 1) of the tokens that the last
+ * rl_forward gave it with RL_ROW_VERIFY; verified slots that are not named keep all. Call it at most once after a verification, before any
+ * other call on the cache. Keys and values need no undoing, there the row's next offset says it: a cache without recurrent states accepts
+ * the call and does nothing. Does not wait. */
+RL_API int32_t rl_cache_keep(rl_cache* cache, const int32_t* slots, const int32_t* kept, int32_t num_rows);
+
+/* out[0..2] = slots, capacity in tokens, bytes held (without the states that a verification keeps until the next call). */
 RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);
 
 /* ---- forward -------------------------------------------------------------------------------------------------------------- */
@@ -92,12 +100,16 @@ RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);
 RL_API int32_t rl_output_new(rl_output** out);
 RL_API int32_t rl_output_free(rl_output* output);
 
-/* One row of a step. Its `count` tokens are the next ones in the packed token array. 16 bytes. */
+enum { RL_ROW_VERIFY = 1 };
+
+/* One row of a step. Its `count` tokens are the next ones in the packed token array. A row at offset 0 starts from an empty recurrent state,
+ * whatever its slot held; at any other offset it must be the continuation of what the slot holds. 20 bytes. */
 typedef struct rl_row {
   int32_t slot;    /* cache slot */
   int32_t offset;  /* tokens of this row that the cache holds already: the first new token's position */
   int32_t count;   /* new tokens, >= 1 */
   int32_t outputs; /* trailing positions whose logits are wanted, 0 … count */
+  int32_t flags;   /* RL_ROW_VERIFY: rl_cache_keep may undo some of the tokens, count is at most 64 */
 } rl_row;
 
 /* Runs `num_tokens` packed tokens of `num_rows` ragged rows, writes their KV, and launches the evaluation of the wanted logits:
@@ -111,6 +123,61 @@ RL_API int32_t rl_output_read(rl_output* output, float* logits, int64_t capacity
 /* Puts logits of the caller into `output`, as if a forward had made them (tests and benchmarks).
  * dtype 0 float32, 1 float16, 2 bfloat16; `logits` is [rows, vocabulary] of that type. */
 RL_API int32_t rl_output_write(rl_output* output, const void* logits, int32_t rows, int32_t vocabulary, int32_t dtype);
+
+/* ---- speculation ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+  RL_CAPTURE_NONE = 0,
+  RL_CAPTURE_FINAL = 1,  /* hidden states after the final norm: for mtp drafters */
+  RL_CAPTURE_LAYERS = 2, /* outputs of decoder layers, concatenated: for eagle3 and dflash drafters */
+};
+
+/* From now on every rl_forward of the model also leaves the features [num_tokens, width] of all its tokens in its output. `layers` counts
+ * from 0, in the order of the concatenation; NULL and 0 unless `kind` is RL_CAPTURE_LAYERS. */
+RL_API int32_t rl_model_capture(rl_model* model, int32_t kind, const int32_t* layers, int32_t num_layers);
+
+/* Copies all features as float32 [tokens, width]; `capacity` counts floats. Waits for the evaluation. For tests. */
+RL_API int32_t rl_output_read_features(rl_output* output, float* features, int64_t capacity);
+
+/* Loads a drafter for `model`, whose embedding and output head it uses. Arguments as in rl_model_load; the config's `drafter_kind` is
+ * mtp      (Qwen3.5's own head: tensors `mtp.*` of the model's checkpoint with zero-centred norms, or the same without the prefix and with
+ *          effective norms), eagle3 (tensors as in Speculators' or SGLang's checkpoints, `layers.0.*` or `midlayer.*`), or dflash.
+ * Belongs to the model's thread, and has to be freed before the model. */
+RL_API int32_t rl_drafter_load(const char* config, const char* tensors, rl_model* model, rl_drafter** out);
+RL_API int32_t rl_drafter_free(rl_drafter* drafter);
+
+/* out[0..4] = weight bytes in memory, width of the model's features that it takes, width of the features that it makes itself,
+ * KV bytes of one token of one slot, RL_CAPTURE_* that it needs. */
+RL_API int32_t rl_drafter_info(const rl_drafter* drafter, int64_t* out);
+
+/* Makes an empty cache of 0 slots for the drafter's own history; sized, moved and cleared like any cache, with the model's slot numbers. */
+RL_API int32_t rl_drafter_cache_new(rl_drafter* drafter, rl_cache** out);
+
+/* One row of rl_draft. 20 bytes. */
+typedef struct rl_draft_row {
+  int32_t slot;
+  int32_t offset;       /* history entries of this row that the drafter's cache holds already; to forget entries, give a smaller offset */
+  int32_t count;        /* tokens of this row in the packed token array, >= 1 */
+  int32_t outputs;      /* trailing tokens whose logits are wanted, 0 … count */
+  int32_t num_features; /* feature rows of this row in the packed source_rows */
+} rl_draft_row;
+
+/* Runs a drafter over packed tokens of ragged rows. `source_rows` (packed like the tokens, num_features for each row) are indices of
+ * feature rows in `source`: the output of an rl_forward of the drafter's model, or of an rl_draft of the same drafter (may be `output` itself).
+ * Leaves logits over the model's whole vocabulary (-inf where a draft vocabulary has no entry) and its own features
+ * [num_tokens, width] in `output`, as rl_forward does. Does not wait.
+ *
+ * mtp, eagle3: num_features = count. History entry i pairs token i + 1 with the features of token i (a row's tokens counted from 0), so the
+ *   history of n tokens with known features has n entries, the last of them with the newest token, and its logits are the first draft.
+ *   Draft j + 1 comes from draft j with this drafter's own features of the entry before. Entries are appended at `offset`.
+ *   After a verification with `a` drafts accepted: mtp keeps the first min(a, appended) entries that drafting appended, eagle3 none; then the
+ *   accepted drafts without an entry and the newest token are appended with the model's features of the token before each.
+ * dflash: the tokens are a block: the newest token, then mask tokens. The features are those of committed tokens that are not in the history yet
+ *   (all but the newest token); they join it at `offset`, the block follows right after them and leaves nothing in the history. The logits
+ *   of the block's tokens 1 … count-1 are all drafts at once (outputs = count - 1). The cache must have room for the block.
+ */
+RL_API int32_t rl_draft(rl_drafter* drafter, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens,
+                        const rl_draft_row* rows, int32_t num_rows, rl_output* source, const int32_t* source_rows, int32_t num_source_rows);
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------------- */
 
@@ -155,12 +222,15 @@ typedef struct rl_sampled {
 
 /* Samples every logits row of `output` with its own configuration, in one pass; waits for the evaluation.
  * `edits` may be NULL when no row has any; `masks` is uint32 [num_masks, ceil(vocabulary / 32)], bit set = allowed, may be NULL.
- * `top_tokens` and `top_logprobs` are [num_rows, RL_TOP_LOGPROBS_MAX] or NULL when no row asks for alternatives. */
+ * `top_tokens` and `top_logprobs` are [num_rows, RL_TOP_LOGPROBS_MAX] or NULL when no row asks for alternatives; most likely first, equal
+ * ones by lower id; entries that are not asked for or do not exist have token -1 and logprob 0. All of a call is checked before anything
+ * is written. */
 RL_API int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
                          const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs);
 
 /* For tests: the filters' survivors of one logits row. `kept` is uint8 [vocabulary], 1 = may be drawn; `probabilities` is float
- * [vocabulary], the law of the draw (0 where not kept). Either may be NULL. */
+ * [vocabulary], the law of the draw (0 where not kept). Either may be NULL. XTC's coin is that of the row's seed and position; a broken row
+ * has no survivors. */
 RL_API int32_t rl_sample_distribution(rl_output* output, int32_t row, const rl_sampling* sampling, const rl_edit* edits, int32_t num_edits,
                                       const uint32_t* masks, int32_t num_masks, uint8_t* kept, float* probabilities);
 

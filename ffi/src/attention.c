@@ -4,8 +4,10 @@
 #include "cache.h"
 #include "layers.h"
 
-/* Position `key` is seen from `position` when it is not later, and within the window if there is one. */
-static bool is_seen(int key, int position, int window) { return key <= position && (window == 0 || key > position - window); }
+/* Position `key` is seen by a token when it is not behind the last one that the token sees, and within the window if there is one. */
+static bool is_seen(int key, int last_seen, int window_from, int window) {
+  return key <= last_seen && (window == 0 || key > window_from - window);
+}
 
 /* float [rows, 1, 1, count, length]: 0 where seen, -inf elsewhere; ctx NULL when everything is seen. */
 static mlx_array make_mask(forward* f, const run* r, int window) {
@@ -15,9 +17,9 @@ static mlx_array make_mask(forward* f, const run* r, int window) {
   bool sees_all = true;
   float* value = mask;
   for (int i = 0; i < r->num_rows * r->count; i++) {
-    int position = f->positions[r->first_token + i];
+    int last_seen = f->last_seen[r->first_token + i], window_from = f->window_from[r->first_token + i];
     for (int key = 0; key < r->length; key++, value++) {
-      bool seen = is_seen(key, position, window);
+      bool seen = is_seen(key, last_seen, window_from, window);
       *value = seen ? 0.0f : -INFINITY;
       sees_all = sees_all && seen;
     }
@@ -45,7 +47,8 @@ static mlx_array attend_run(forward* f, int layer, run* r, mlx_array q, float sc
   scope* s = f->s;
   int num_heads = mlx_array_dim(q, 1), head_dim = mlx_array_dim(q, 2), num_kv_heads = f->model->num_kv_heads;
   int group = num_heads / num_kv_heads, n = r->num_rows, t = r->count;
-  mlx_array keys = run_view(s, f->cache->keys[layer], r), values = run_view(s, f->cache->values[layer], r);
+  const mlx_array* cached = f->cache->layers[layer].arrays;
+  mlx_array keys = run_view(s, cached[STATE_KEYS], r), values = run_view(s, cached[STATE_VALUES], r);
   q = op_slice(s, q, 0, r->first_token, r->first_token + n * t);
   q = op_transpose(s, op_reshape(s, q, SHAPE(n, t, num_kv_heads, group, head_dim)), SHAPE(0, 2, 3, 1, 4));
   q = op_reshape(s, q, SHAPE(n, num_kv_heads, group * t, head_dim));
@@ -72,8 +75,8 @@ static void write_cache(forward* f, mlx_array* cached, mlx_array x) {
 mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
   scope* s = f->s;
   if (s->status != RL_OK) return mlx_array_empty;
-  write_cache(f, &f->cache->keys[layer], k);
-  write_cache(f, &f->cache->values[layer], v);
+  write_cache(f, &f->cache->layers[layer].arrays[STATE_KEYS], k);
+  write_cache(f, &f->cache->layers[layer].arrays[STATE_VALUES], v);
   mlx_array parts[f->num_runs];
   for (int i = 0; i < f->num_runs; i++) parts[i] = attend_run(f, layer, &f->runs[i], q, scale, window);
   return op_concatenate(s, parts, f->num_runs, 0);

@@ -14,19 +14,15 @@ int32_t rl_cache_new(rl_model* model, rl_cache** out) {
   int32_t status = model_check_thread(model);
   if (status != RL_OK) return status;
   rl_cache* cache = calloc(1, sizeof *cache);
-  size_t num_layers = (size_t)model->num_layers;
-  if (cache != NULL) *cache = (rl_cache){model, 0, 0, calloc(num_layers, sizeof(mlx_array)), calloc(num_layers, sizeof(mlx_array))};
-  if (cache == NULL || cache->keys == NULL || cache->values == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for a cache");
+  if (cache != NULL) *cache = (rl_cache){.model = model, .layers = calloc((size_t)model->num_layers, sizeof(layer_cache))};
+  if (cache == NULL || cache->layers == NULL) return free(cache), rl_fail(RL_ERR_MEMORY, "Out of memory for a cache");
   *out = cache;
   return RL_OK;
 }
 
 static void free_layers(rl_cache* cache) {
-  for (int i = 0; i < cache->model->num_layers; i++) {
-    if (cache->keys[i].ctx != NULL) mlx_array_free(cache->keys[i]);
-    if (cache->values[i].ctx != NULL) mlx_array_free(cache->values[i]);
-    cache->keys[i] = cache->values[i] = mlx_array_empty;
-  }
+  for (int i = 0; i < 2 * cache->model->num_layers; i++) array_free(&cache->layers[i / 2].arrays[i % 2]);
+  cache_drop_snapshots(cache);
   cache->num_slots = cache->capacity = 0;
 }
 
@@ -35,24 +31,42 @@ int32_t rl_cache_free(rl_cache* cache) {
   int32_t status = model_check_thread(cache->model);
   if (status != RL_OK) return status;
   free_layers(cache);
-  free(cache->keys);
-  free(cache->values);
+  free(cache->layers);
+  free(cache->snapshots);
   free(cache);
   return RL_OK;
 }
 
+void cache_append_roots(const rl_cache* cache, mlx_vector_array roots) {
+  for (int i = 0; i < 2 * cache->model->num_layers; i++)
+    mlx_vector_array_append_value(roots, cache->layers[i / 2].arrays[i % 2]);
+  for (int i = 0; i < cache->num_snapshots; i++) {
+    const snapshot* taken = &cache->snapshots[i];
+    if (taken->inputs.ctx != NULL) mlx_vector_array_append_value(roots, taken->inputs);
+    for (int t = 0; t < taken->count; t++)
+      if (taken->states[t].ctx != NULL) mlx_vector_array_append_value(roots, taken->states[t]);
+  }
+}
+
+/* Shape of one of a layer's arrays for so many slots of so many tokens. */
+static const int* sized(layer_state* state, int which, int slots, int capacity) {
+  state->shapes[which][0] = slots;
+  if (!state->is_recurrent) state->shapes[which][2] = capacity;
+  return state->shapes[which];
+}
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
 /* Zeros of the new size with the old content in their corner. */
-static mlx_array resized(scope* s, const rl_cache* cache, mlx_array old, int slots, int capacity) {
-  const rl_model* m = cache->model;
-  mlx_array fresh = op_zeros(s, SHAPE(slots, m->num_kv_heads, capacity, m->head_dim), m->dtype);
+static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
+  mlx_array fresh = op_zeros(s, sized(&state, which, slots, capacity), 4, state.dtypes[which]);
   if (old.ctx == NULL) return fresh;
-  int kept_slots = slots < cache->num_slots ? slots : cache->num_slots;
-  int kept_capacity = capacity < cache->capacity ? capacity : cache->capacity;
-  mlx_array kept = op_slice(s, op_slice(s, old, 0, 0, kept_slots), 2, 0, kept_capacity);
+  mlx_array kept = op_slice(s, old, 0, 0, min_int(slots, cache->num_slots));
+  if (!state.is_recurrent) kept = op_slice(s, kept, 2, 0, min_int(capacity, cache->capacity));
   return op_update(s, fresh, kept, SHAPE(0, 0, 0, 0));
 }
 
-/* Evaluates the arrays one by one: at most one layer lives twice at a time. */
+/* Evaluates the arrays one by one: at most one of them lives twice at a time. */
 static int32_t replace_evaluated(scope* s, mlx_array* own, mlx_array updated) {
   mlx_array next = scope_release(s, updated);
   scope_close(s);
@@ -70,23 +84,25 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   int32_t status = model_check_thread(cache->model);
   if (status != RL_OK) return status;
   if (slots == 0) return free_layers(cache), RL_OK;
-  for (int i = 0; i < cache->model->num_layers && status == RL_OK; i++) {
+  cache_drop_snapshots(cache);
+  for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
+    mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
-    status = replace_evaluated(&s, &cache->keys[i], resized(&s, cache, cache->keys[i], slots, capacity));
-    if (status == RL_OK) status = replace_evaluated(&s, &cache->values[i], resized(&s, cache, cache->values[i], slots, capacity));
+    status = replace_evaluated(&s, own, resized(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
   }
   if (status != RL_OK) return free_layers(cache), status; /* layers of different sizes are of no use */
   cache->num_slots = slots, cache->capacity = capacity;
   return RL_OK;
 }
 
-/* slot `to` [0, length) of one array := `rows` [1, kv heads, length, dim], in place. */
+/* Slot `to` of one array := `rows` (one slot; its first tokens in keys and values), in place. */
 static int32_t overwrite(scope* s, mlx_array* own, mlx_array rows, int to) {
   mlx_array updated = scope_release(s, op_update(s, *own, rows, SHAPE(to, 0, 0, 0)));
   scope_close(s);
+  if (s->status != RL_OK) return mlx_array_free(updated), s->status;
   mlx_array_free(*own);
   *own = updated;
-  if (s->status == RL_OK) scope_check(s, mlx_array_eval(*own));
+  scope_check(s, mlx_array_eval(*own));
   return s->status;
 }
 
@@ -99,10 +115,12 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
   if (length < 0 || length > cache->capacity)
     return rl_fail(RL_ERR_ARGUMENT, "rl_cache_move: length is %d, expected 0 … %d", length, cache->capacity);
   if (length == 0 || from == to) return RL_OK;
+  cache_drop_snapshots(cache);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
-    mlx_array* own = (i % 2 == 0 ? cache->keys : cache->values) + i / 2;
+    mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
-    mlx_array rows = op_copy(&s, op_slice(&s, op_slice(&s, *own, 0, from, from + 1), 2, 0, length));
+    mlx_array rows = op_slice(&s, *own, 0, from, from + 1);
+    rows = op_copy(&s, cache->model->states[i / 2].is_recurrent ? rows : op_slice(&s, rows, 2, 0, length));
     if (s.status == RL_OK) scope_check(&s, mlx_array_eval(rows));
     status = overwrite(&s, own, rows, to);
   }
@@ -114,10 +132,13 @@ int32_t rl_cache_clear(rl_cache* cache, int32_t slot) {
   const rl_model* m = cache->model;
   int32_t status = model_check_thread(m);
   if (status == RL_OK) status = check_slot(cache, "rl_cache_clear: slot", slot);
+  if (status != RL_OK) return status;
+  cache_drop_snapshots(cache);
   for (int i = 0; i < 2 * m->num_layers && status == RL_OK; i++) {
+    layer_state state = m->states[i / 2];
     scope s = scope_open(m->stream);
-    mlx_array zeros = op_zeros(&s, SHAPE(1, m->num_kv_heads, cache->capacity, m->head_dim), m->dtype);
-    status = overwrite(&s, (i % 2 == 0 ? cache->keys : cache->values) + i / 2, zeros, slot);
+    mlx_array zeros = op_zeros(&s, sized(&state, i % 2, 1, cache->capacity), 4, state.dtypes[i % 2]);
+    status = overwrite(&s, &cache->layers[i / 2].arrays[i % 2], zeros, slot);
   }
   return status;
 }
@@ -127,6 +148,6 @@ int32_t rl_cache_info(const rl_cache* cache, int64_t* out) {
   const rl_model* m = cache->model;
   out[0] = cache->num_slots;
   out[1] = cache->capacity;
-  out[2] = 2 * (int64_t)m->num_layers * cache->num_slots * cache->capacity * m->num_kv_heads * m->head_dim * (int64_t)mlx_dtype_size(m->dtype);
+  out[2] = cache->num_slots * (cache->capacity * model_kv_bytes(m) + model_recurrent_bytes(m));
   return RL_OK;
 }

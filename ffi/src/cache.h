@@ -1,16 +1,39 @@
-/* KV of all slots of one model. */
+/* What all layers keep for all slots of one model. */
 #ifndef ROWLOCK_CACHE_H
 #define ROWLOCK_CACHE_H
 
 #include "model.h"
 
+/* A layer's two arrays as its layer_state describes them; ctx NULL while there are no slots. */
+typedef struct layer_cache {
+  mlx_array arrays[2];
+} layer_cache;
+
+enum { VERIFY_MAX_TOKENS = 64 };
+
+/* What one recurrent layer went through in one run of the last verification. */
+typedef struct snapshot {
+  int layer, first_slot, num_rows, count;
+  mlx_array inputs; /* of the convolution: [rows, 1, kernel - 1 + count, channels] */
+  mlx_array states[VERIFY_MAX_TOKENS]; /* after each token: [rows, …] */
+} snapshot;
+
 struct rl_cache {
   rl_model* model;
   int num_slots, capacity;
-  mlx_array *keys, *values; /* a layer: [slots, kv heads, capacity, head dim]; ctx NULL while there are no slots */
+  layer_cache* layers;
+  snapshot* snapshots;
+  int num_snapshots, max_snapshots;
 };
 
 /* Replaces a layer's array and drops the old handle, so that the update can happen in place. */
 void cache_replace(mlx_array* own, mlx_array updated);
+
+/* Adds all arrays of the cache to what is evaluated. */
+void cache_append_roots(const rl_cache* cache, mlx_vector_array roots);
+
+/* A snapshot to fill, or NULL with the scope's error. */
+snapshot* cache_new_snapshot(scope* s, rl_cache* cache, int layer, const run* r);
+void cache_drop_snapshots(rl_cache* cache);
 
 #endif

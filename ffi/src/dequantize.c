@@ -2,22 +2,7 @@
 
 #include <string.h>
 
-static float bits_to_float(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-float half_to_float(uint16_t half) {
-  uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 0x1F, fraction = half & 0x3FF;
-  if (exponent == 0x1F) return bits_to_float(sign | 0x7F800000 | fraction << 13);
-  if (exponent != 0) return bits_to_float(sign | (exponent + 112) << 23 | fraction << 13);
-  float magnitude = (float)fraction * 0x1p-24f; /* zero and subnormal */
-  return sign != 0 ? -magnitude : magnitude;
-}
-
-static uint16_t read_u16(const uint8_t* bytes) { return (uint16_t)(bytes[0] | bytes[1] << 8); }
-static float read_half(const uint8_t* bytes) { return half_to_float(read_u16(bytes)); }
+#include "number_formats.h"
 
 static void from_f32(const uint8_t* data, float* values, size_t num_blocks) { memcpy(values, data, num_blocks * sizeof(float)); }
 
@@ -26,7 +11,7 @@ static void from_f16(const uint8_t* data, float* values, size_t num_blocks) {
 }
 
 static void from_bf16(const uint8_t* data, float* values, size_t num_blocks) {
-  for (size_t i = 0; i < num_blocks; i++) values[i] = bits_to_float((uint32_t)read_u16(data + 2 * i) << 16);
+  for (size_t i = 0; i < num_blocks; i++) values[i] = bfloat_to_float(read_u16(data + 2 * i));
 }
 
 /* In ggml's 32-value blocks the low nibbles are values 0 … 15 and the high nibbles are 16 … 31. */
@@ -50,6 +35,29 @@ static void from_q4_1(const uint8_t* block, float* values, size_t num_blocks) {
   }
 }
 
+/* The fifth bits of a block's values are the bits of one little-endian word. */
+static void from_q5_0(const uint8_t* block, float* values, size_t num_blocks) {
+  for (; num_blocks > 0; num_blocks--, block += 22, values += 32) {
+    float scale = read_half(block);
+    uint32_t high = read_u32(block + 2);
+    for (int i = 0; i < 16; i++) {
+      values[i] = scale * (float)((int)((block[6 + i] & 15) | (high >> i & 1) << 4) - 16);
+      values[i + 16] = scale * (float)((int)((block[6 + i] >> 4) | (high >> (i + 16) & 1) << 4) - 16);
+    }
+  }
+}
+
+static void from_q5_1(const uint8_t* block, float* values, size_t num_blocks) {
+  for (; num_blocks > 0; num_blocks--, block += 24, values += 32) {
+    float scale = read_half(block), minimum = read_half(block + 2);
+    uint32_t high = read_u32(block + 4);
+    for (int i = 0; i < 16; i++) {
+      values[i] = scale * (float)((block[8 + i] & 15) | (high >> i & 1) << 4) + minimum;
+      values[i + 16] = scale * (float)((block[8 + i] >> 4) | (high >> (i + 16) & 1) << 4) + minimum;
+    }
+  }
+}
+
 static void from_q8_0(const uint8_t* block, float* values, size_t num_blocks) {
   for (; num_blocks > 0; num_blocks--, block += 34, values += 32) {
     float scale = read_half(block);
@@ -58,25 +66,31 @@ static void from_q8_0(const uint8_t* block, float* values, size_t num_blocks) {
 }
 
 static const tensor_type types[] = {
-    {"F32", 1, 4, from_f32},       {"F16", 1, 2, from_f16},       {"BF16", 1, 2, from_bf16}, {"U32", 1, 4, NULL},
-    {"Q4_0", 32, 18, from_q4_0}, {"Q4_1", 32, 20, from_q4_1}, {"Q8_0", 32, 34, from_q8_0},
+    {"F32", 1, 4, from_f32},
+    {"F16", 1, 2, from_f16},
+    {"BF16", 1, 2, from_bf16},
+    {"U32", 1, 4, NULL},
+    {"I32", 1, 4, NULL},
+    {"I64", 1, 8, NULL},
+    {"U8", 1, 1, NULL},
+    {"Q4_0", 32, 18, from_q4_0},
+    {"Q4_1", 32, 20, from_q4_1},
+    {"Q5_0", 32, 22, from_q5_0},
+    {"Q5_1", 32, 24, from_q5_1},
+    {"Q8_0", 32, 34, from_q8_0},
+    {"Q2_K", 256, 84, dequantize_q2_k},
+    {"Q3_K", 256, 110, dequantize_q3_k},
+    {"Q4_K", 256, 144, dequantize_q4_k},
+    {"Q5_K", 256, 176, dequantize_q5_k},
+    {"Q6_K", 256, 210, dequantize_q6_k},
+    {"Q8_K", 256, 292, dequantize_q8_k},
+    {"IQ4_NL", 32, 18, dequantize_iq4_nl},
+    {"IQ4_XS", 256, 136, dequantize_iq4_xs},
+    {"MXFP4", 32, 17, dequantize_mxfp4_blocks},
 };
 
 const tensor_type* tensor_type_named(const char* name) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strcmp(types[i].name, name) == 0) return &types[i];
   return NULL;
-}
-
-static uint32_t read_u32(const uint8_t* bytes) { return read_u16(bytes) | (uint32_t)read_u16(bytes + 2) << 16; }
-
-void dequantize_affine(const uint8_t* words, const float* scales, const float* biases, int bits, int group_size, float* values,
-                       size_t num_values) {
-  uint32_t mask = (1u << bits) - 1;
-  for (size_t i = 0; i < num_values; i++) {
-    size_t bit = i * (size_t)bits, word = bit / 32, shift = bit % 32;
-    uint32_t low = read_u32(words + 4 * word) >> shift;
-    if (shift + (size_t)bits > 32) low |= read_u32(words + 4 * word + 4) << (32 - shift); /* 3, 5 and 6 bit values cross words */
-    values[i] = scales[i / (size_t)group_size] * (float)(low & mask) + biases[i / (size_t)group_size];
-  }
 }

@@ -1,8 +1,28 @@
 #include "layers.h"
 
+#include <math.h>
+
+#include "matrix_product.h"
+#include "model.h"
+
 mlx_array linear_apply(scope* s, const linear* l, mlx_array x) {
-  mlx_array y = op_matmul(s, x, l->weight_t);
+  if (s->status != RL_OK) return mlx_array_empty;
+  mlx_array products[PROJECTION_MAX_PARTS];
+  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product(s, &l->parts[i], x);
+  mlx_array y = op_concatenate(s, products, l->num_parts, 1);
   return l->bias.ctx != NULL ? op_add(s, y, l->bias) : y;
+}
+
+mlx_array experts_apply(forward* f, const linear* l, mlx_array x, mlx_array experts) {
+  scope* s = f->s;
+  if (s->status != RL_OK) return mlx_array_empty;
+  mlx_array products[PROJECTION_MAX_PARTS];
+  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product_of_experts(s, &l->parts[i], x, experts, f->model->is_gpu);
+  return op_concatenate(s, products, l->num_parts, 2);
+}
+
+mlx_array embedding_apply(scope* s, const embedding* e, mlx_array token_ids) {
+  return matrix_rows(s, &e->table, token_ids, e->dtype);
 }
 
 mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps) {
@@ -14,7 +34,19 @@ mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps) {
 
 mlx_array swiglu(scope* s, mlx_array gate_up) {
   if (s->status != RL_OK) return mlx_array_empty;
-  int width = mlx_array_dim(gate_up, 1) / 2;
-  mlx_array gate = op_slice(s, gate_up, 1, 0, width), up = op_slice(s, gate_up, 1, width, 2 * width);
+  int width = mlx_array_dim(gate_up, -1) / 2;
+  mlx_array gate = op_slice(s, gate_up, -1, 0, width), up = op_slice(s, gate_up, -1, width, 2 * width);
   return op_multiply(s, op_silu(s, gate), up);
+}
+
+mlx_array geglu(scope* s, mlx_array gate_up) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  int width = mlx_array_dim(gate_up, -1) / 2;
+  mlx_dtype dtype = mlx_array_dtype(gate_up);
+  mlx_array x = op_slice(s, gate_up, -1, 0, width), up = op_slice(s, gate_up, -1, width, 2 * width);
+  mlx_array cube = op_multiply(s, op_multiply(s, x, x), x);
+  mlx_array inner = op_add(s, x, op_multiply(s, cube, op_scalar(s, 0.044715f, dtype)));
+  mlx_array bent = op_tanh(s, op_multiply(s, inner, op_scalar(s, (float)sqrt(2 / M_PI), dtype)));
+  mlx_array half = op_multiply(s, x, op_scalar(s, 0.5f, dtype));
+  return op_multiply(s, op_multiply(s, half, op_add(s, bent, op_scalar(s, 1, dtype))), up);
 }

@@ -6,10 +6,21 @@
 #include "weights.h"
 
 mlx_array linear_apply(scope* s, const linear* l, mlx_array x);
+
+/* The same with the matrices of a stack that are chosen for each token: x [tokens, 1 or choices, in], `experts` [tokens, choices],
+ * the result [tokens, choices, out]. */
+mlx_array experts_apply(forward* f, const linear* l, mlx_array x, mlx_array experts);
+
+/* One row of the table for each id, in the embedding's type: [tokens] to [tokens, features]. */
+mlx_array embedding_apply(scope* s, const embedding* e, mlx_array token_ids);
+
 mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps);
 
-/* silu(gate) * up of a fused product [tokens, gate ‖ up]. */
+/* silu(gate) * up of a fused product [tokens, …, gate ‖ up]. */
 mlx_array swiglu(scope* s, mlx_array gate_up);
+
+/* gelu(gate) * up in its tanh approximation (Hendrycks & Gimpel, arXiv 1606.08415). */
+mlx_array geglu(scope* s, mlx_array gate_up);
 
 /* Rotary position embedding, half-split pairs (Su et al., RoFormer, arXiv 2104.09864). */
 typedef struct rope {
@@ -19,6 +30,8 @@ typedef struct rope {
 
 /* Reads rope_theta and the rope_* scaling keys of the config. */
 rope rope_load(weights* w, int dims);
+/* Without any scaling. */
+rope rope_plain(weights* w, int dims, double theta);
 void rope_free(rope* r);
 
 /* Angles of a step's tokens: made once, used by every layer. */

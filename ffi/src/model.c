@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const architecture* const architectures[] = {&llama};
+#include "compute_type.h"
+
+static const architecture* const architectures[] = {&gemma3_text, &llama, &phi3, &qwen2, &qwen3, &qwen3_5, &qwen3_moe, &smollm3};
 
 int32_t model_check_thread(const rl_model* model) {
   if (pthread_equal(model->owner, pthread_self())) return RL_OK;
@@ -33,21 +35,53 @@ static void read_sizes(rl_model* m, config* c) {
   m->vocab_size = config_int(c, "vocab_size", 1, 1 << 24);
 }
 
+int32_t model_plan_states(rl_model* m) {
+  m->states = calloc((size_t)m->num_layers, sizeof *m->states);
+  if (m->states == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for %d layers", m->num_layers);
+  for (int i = 0; i < m->num_layers; i++) {
+    layer_state* state = &m->states[i];
+    state->dtypes[STATE_KEYS] = state->dtypes[STATE_VALUES] = m->dtype;
+    for (int j = 0; j < 2; j++) state->shapes[j][1] = m->num_kv_heads, state->shapes[j][3] = m->head_dim;
+    if (m->architecture != NULL && m->architecture->state != NULL) m->architecture->state(m->weights, i, state);
+  }
+  return RL_OK;
+}
+
+/* Bytes of the layers of one kind for one slot, a token's share in those with keys and values. */
+static int64_t state_bytes(const rl_model* m, bool is_recurrent) {
+  int64_t total = 0;
+  for (int i = 0; i < 2 * m->num_layers; i++) {
+    const layer_state* state = &m->states[i / 2];
+    if (state->is_recurrent != is_recurrent) continue;
+    int64_t bytes = (int64_t)mlx_dtype_size(state->dtypes[i % 2]);
+    for (int dim = 1; dim < 4; dim++)
+      if (is_recurrent || dim != 2) bytes *= state->shapes[i % 2][dim];
+    total += bytes;
+  }
+  return total;
+}
+
+int64_t model_kv_bytes(const rl_model* m) { return state_bytes(m, false); }
+int64_t model_recurrent_bytes(const rl_model* m) { return state_bytes(m, true); }
+
 static int32_t load(rl_model* m, config* c, const char* tensors) {
   m->architecture = find_architecture(config_text(c, "model_type"));
   if (m->architecture == NULL) return rl_fail(RL_ERR_MODEL, "The model_type %s is not supported", config_text(c, "model_type"));
   read_sizes(m, c);
   if (c->status != RL_OK) return c->status;
   tensor_table table;
+  compute_type type = {MLX_FLOAT32, false};
   int32_t status = tensors_open(&table, tensors);
+  if (status == RL_OK) status = choose_compute_type(c, &table, m->is_gpu, &type);
   if (status == RL_OK) {
-    weights w = {.config = c, .tensors = &table};
+    weights w = {.config = c, .tensors = &table, .dtype = type.dtype, .keeps_stored = type.keeps_stored};
+    m->dtype = type.dtype;
     m->weights = m->architecture->load(&w);
     m->weight_bytes = w.num_bytes;
     status = w.status != RL_OK ? w.status : c->status;
   }
   tensors_close(&table);
-  return status;
+  return status == RL_OK ? model_plan_states(m) : status;
 }
 
 int32_t rl_model_load(const char* config_lines, const char* tensors, rl_model** out) {
@@ -59,7 +93,6 @@ int32_t rl_model_load(const char* config_lines, const char* tensors, rl_model** 
   rl_model* m = calloc(1, sizeof *m);
   if (m == NULL) return config_free(&c), rl_fail(RL_ERR_MEMORY, "Out of memory for a model");
   m->owner = pthread_self();
-  m->dtype = MLX_FLOAT32;
   m->is_gpu = is_gpu_default();
   m->stream = m->is_gpu ? mlx_default_gpu_stream_new() : mlx_default_cpu_stream_new();
   status = load(m, &c, tensors);
@@ -75,6 +108,8 @@ int32_t rl_model_free(rl_model* model) {
   if (status != RL_OK) return status;
   if (model->weights != NULL) model->architecture->unload(model->weights);
   mlx_stream_free(model->stream);
+  free(model->states);
+  free(model->capture_layers);
   free(model);
   mlx_clear_cache();
   return RL_OK;
@@ -86,9 +121,27 @@ int32_t rl_model_info(const rl_model* m, int64_t* out) {
   out[1] = m->vocab_size;
   out[2] = m->hidden_size;
   out[3] = m->num_layers;
-  out[4] = 2 * (int64_t)m->num_layers * m->num_kv_heads * m->head_dim * (int64_t)mlx_dtype_size(m->dtype);
-  out[5] = 0;
+  out[4] = model_kv_bytes(m);
+  out[5] = model_recurrent_bytes(m);
   out[6] = m->dtype == MLX_FLOAT32 ? 0 : m->dtype == MLX_FLOAT16 ? 1 : 2;
   out[7] = 0;
+  return RL_OK;
+}
+
+int32_t rl_model_capture(rl_model* m, int32_t kind, const int32_t* layers, int32_t num_layers) {
+  if (m == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_model_capture: model must not be NULL");
+  int32_t status = model_check_thread(m);
+  if (status != RL_OK) return status;
+  bool wants_layers = kind == RL_CAPTURE_LAYERS;
+  if (kind < RL_CAPTURE_NONE || kind > RL_CAPTURE_LAYERS || wants_layers != (num_layers > 0) || (wants_layers && layers == NULL))
+    return rl_fail(RL_ERR_ARGUMENT, "rl_model_capture: kind %d with %d layers; expected 0 or 1 with none, or 2 with 1 or more", kind, num_layers);
+  for (int i = 0; i < num_layers; i++)
+    if (layers[i] < 0 || layers[i] >= m->num_layers)
+      return rl_fail(RL_ERR_ARGUMENT, "rl_model_capture: layer %d is %d, expected 0 … %d", i, layers[i], m->num_layers - 1);
+  int* own = num_layers > 0 ? malloc((size_t)num_layers * sizeof *own) : NULL;
+  if (num_layers > 0 && own == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for %d layer numbers", num_layers);
+  for (int i = 0; i < num_layers; i++) own[i] = layers[i];
+  free(m->capture_layers);
+  m->capture_kind = kind, m->capture_layers = own, m->num_capture_layers = num_layers;
   return RL_OK;
 }

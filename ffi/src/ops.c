@@ -42,6 +42,27 @@ mlx_array op_sigmoid(scope* s, mlx_array x) { KEEP(mlx_sigmoid(&result, x, s->st
 mlx_array op_silu(scope* s, mlx_array x) { return op_multiply(s, x, op_sigmoid(s, x)); }
 mlx_array op_exp(scope* s, mlx_array x) { KEEP(mlx_exp(&result, x, s->stream)); }
 mlx_array op_negative(scope* s, mlx_array x) { KEEP(mlx_negative(&result, x, s->stream)); }
+static mlx_array op_logaddexp(scope* s, mlx_array a, mlx_array b) { KEEP(mlx_logaddexp(&result, a, b, s->stream)); }
+mlx_array op_softplus(scope* s, mlx_array x) {
+  return s->status == RL_OK ? op_logaddexp(s, x, op_scalar(s, 0, mlx_array_dtype(x))) : mlx_array_empty;
+}
+
+mlx_array op_where(scope* s, mlx_array condition, mlx_array a, mlx_array b) { KEEP(mlx_where(&result, condition, a, b, s->stream)); }
+
+mlx_array op_cumulative_sum(scope* s, mlx_array x, int axis) {
+  KEEP(mlx_cumsum_axis(&result, x, axis, false, true, (mlx_optional_dtype){.has_value = false}, s->stream));
+}
+
+mlx_array op_triangular_inverse(scope* s, mlx_array x) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  mlx_array result = mlx_array_new();
+  mlx_stream cpu = mlx_default_cpu_stream_new();
+  scope_check(s, mlx_linalg_tri_inv(&result, x, false, cpu));
+  mlx_stream_free(cpu);
+  return scope_keep(s, result);
+}
+
+mlx_array op_tanh(scope* s, mlx_array x) { KEEP(mlx_tanh(&result, x, s->stream)); }
 mlx_array op_softmax(scope* s, mlx_array x) { KEEP(mlx_softmax_axis(&result, x, -1, true, s->stream)); }
 mlx_array op_sum(scope* s, mlx_array x, int axis, bool keep_dims) { KEEP(mlx_sum_axis(&result, x, axis, keep_dims, s->stream)); }
 
@@ -51,6 +72,10 @@ mlx_array op_reshape(scope* s, mlx_array x, const int* shape, int num_dims) {
 
 mlx_array op_transpose(scope* s, mlx_array x, const int* axes, int num_axes) {
   KEEP(mlx_transpose_axes(&result, x, axes, (size_t)num_axes, s->stream));
+}
+
+mlx_array op_broadcast(scope* s, mlx_array x, const int* shape, int num_dims) {
+  KEEP(mlx_broadcast_to(&result, x, shape, (size_t)num_dims, s->stream));
 }
 
 mlx_array op_expand(scope* s, mlx_array x, int axis) { KEEP(mlx_expand_dims(&result, x, axis, s->stream)); }
@@ -109,3 +134,17 @@ mlx_array op_update(scope* s, mlx_array a, mlx_array part, const int* start, int
 }
 
 mlx_array op_copy(scope* s, mlx_array x) { KEEP(mlx_contiguous(&result, x, false, s->stream)); }
+
+mlx_array op_largest(scope* s, mlx_array x, int count) {
+  mlx_array negative = op_negative(s, x);
+  if (s->status != RL_OK) return mlx_array_empty;
+  mlx_array order = mlx_array_new();
+  scope_check(s, mlx_argpartition_axis(&order, negative, count - 1, -1, s->stream));
+  return op_slice(s, scope_keep(s, order), -1, 0, count);
+}
+
+mlx_array op_take_along(scope* s, mlx_array x, mlx_array indices) { KEEP(mlx_take_along_axis(&result, x, indices, -1, s->stream)); }
+
+mlx_array op_gather_matmul(scope* s, mlx_array a, mlx_array b, mlx_array indices) {
+  KEEP(mlx_gather_mm(&result, a, b, mlx_array_empty, indices, false, s->stream));
+}

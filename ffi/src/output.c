@@ -7,6 +7,8 @@
 struct rl_output {
   mlx_array logits; /* [rows, vocabulary] of any float type; ctx NULL when there are none */
   mlx_array floats; /* the same as float32, row-contiguous; made when first read */
+  mlx_array features; /* [tokens, width], for drafters; ctx NULL when there are none */
+  const void* features_maker;
 };
 
 static void forget(mlx_array* array) {
@@ -17,8 +19,21 @@ static void forget(mlx_array* array) {
 void output_set(rl_output* output, mlx_array logits, bool is_valid) {
   forget(&output->floats);
   forget(&output->logits);
+  forget(&output->features);
   if (is_valid) output->logits = logits;
   else if (logits.ctx != NULL) mlx_array_free(logits);
+}
+
+void output_set_features(rl_output* output, mlx_array features, bool is_valid, const void* maker) {
+  forget(&output->features);
+  output->features_maker = maker;
+  if (is_valid) output->features = features;
+  else if (features.ctx != NULL) mlx_array_free(features);
+}
+
+mlx_array output_features(const rl_output* output, const void** maker) {
+  *maker = output->features_maker;
+  return output->features;
 }
 
 int32_t rl_output_new(rl_output** out) {
@@ -35,16 +50,17 @@ int32_t rl_output_free(rl_output* output) {
   return RL_OK;
 }
 
-static int32_t make_floats(rl_output* output) {
+/* A float32 copy in memory order, evaluated. */
+static int32_t make_floats(mlx_array values, mlx_array* out) {
   mlx_stream cpu = mlx_default_cpu_stream_new();
   scope s = scope_open(cpu);
   mlx_array as_float = mlx_array_new(), floats = mlx_array_new();
-  scope_check(&s, mlx_astype(&as_float, output->logits, MLX_FLOAT32, cpu));
+  scope_check(&s, mlx_astype(&as_float, values, MLX_FLOAT32, cpu));
   if (s.status == RL_OK) scope_check(&s, mlx_contiguous(&floats, as_float, false, cpu));
   if (s.status == RL_OK) scope_check(&s, mlx_array_eval(floats));
   mlx_array_free(as_float);
   mlx_stream_free(cpu);
-  if (s.status == RL_OK) output->floats = floats;
+  if (s.status == RL_OK) *out = floats;
   else mlx_array_free(floats);
   return s.status;
 }
@@ -52,7 +68,7 @@ static int32_t make_floats(rl_output* output) {
 int32_t output_logits(rl_output* output, const float** logits, int32_t* rows, int32_t* vocabulary) {
   if (output == NULL) return rl_fail(RL_ERR_ARGUMENT, "output must not be NULL");
   if (output->logits.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output holds no logits: the last forward failed or asked for none");
-  int32_t status = output->floats.ctx == NULL ? make_floats(output) : RL_OK;
+  int32_t status = output->floats.ctx == NULL ? make_floats(output->logits, &output->floats) : RL_OK;
   if (status != RL_OK) return status;
   *logits = mlx_array_data_float32(output->floats);
   *rows = mlx_array_dim(output->floats, 0);
@@ -78,4 +94,19 @@ int32_t rl_output_write(rl_output* output, const void* logits, int32_t rows, int
     return rl_fail(RL_ERR_ARGUMENT, "rl_output_write: [%d, %d] of type %d; expected sizes >= 1 and type 0 … 2", rows, vocabulary, dtype);
   output_set(output, mlx_array_new_data(logits, (const int[]){rows, vocabulary}, 2, dtypes[dtype]), true);
   return output->logits.ctx != NULL ? RL_OK : rl_fail(RL_ERR_MLX, "rl_output_write: MLX could not take [%d, %d] logits", rows, vocabulary);
+}
+
+int32_t rl_output_read_features(rl_output* output, float* features, int64_t capacity) {
+  if (output == NULL || features == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_output_read_features: output and features must not be NULL");
+  if (output->features.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output holds no features: none were asked for, or the last call failed");
+  int64_t num_values = (int64_t)mlx_array_size(output->features);
+  if (capacity < num_values)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_output_read_features: room for %lld floats, the features are [%d, %d]", (long long)capacity,
+                   mlx_array_dim(output->features, 0), mlx_array_dim(output->features, 1));
+  mlx_array floats = mlx_array_empty;
+  int32_t status = make_floats(output->features, &floats);
+  if (status != RL_OK) return status;
+  memcpy(features, mlx_array_data_float32(floats), (size_t)num_values * sizeof *features);
+  mlx_array_free(floats);
+  return RL_OK;
 }

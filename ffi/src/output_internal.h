@@ -10,4 +10,10 @@
 /* Takes ownership of `logits` [rows, vocabulary] (ctx NULL: no rows were asked for). Not valid: the forward failed. */
 void output_set(rl_output* output, mlx_array logits, bool is_valid);
 
+/* Takes ownership of `features` [tokens, width] (ctx NULL: none were asked for); `maker` is the model or drafter that they come from. */
+void output_set_features(rl_output* output, mlx_array features, bool is_valid, const void* maker);
+
+/* The features, ctx NULL when there are none, and who made them. The output keeps them. */
+mlx_array output_features(const rl_output* output, const void** maker);
+
 #endif

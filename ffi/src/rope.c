@@ -38,6 +38,13 @@ rope rope_load(weights* w, int dims) {
   return r;
 }
 
+rope rope_plain(weights* w, int dims, double theta) {
+  rope r = {.dims = dims, .inv_frequency = calloc((size_t)dims / 2, sizeof(float))};
+  if (r.inv_frequency == NULL) return weights_fail(w, "Out of memory for %d rope frequencies", dims / 2), r;
+  for (int i = 0; i < dims / 2; i++) r.inv_frequency[i] = (float)pow(theta, -2.0 * i / dims);
+  return r;
+}
+
 void rope_free(rope* r) {
   free(r->inv_frequency);
   r->inv_frequency = NULL;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "stored_matrix.h"
+
 void weights_fail(weights* w, const char* format, ...) {
   if (w->status != RL_OK) return;
   char text[900];
@@ -18,9 +20,10 @@ void weights_fail(weights* w, const char* format, ...) {
 bool weights_has(const weights* w, const char* name) { return tensors_find(w->tensors, name) != NULL; }
 
 /* Large buffers start on a 2 MB border and ask for huge pages: a step streams all weights, and page walks cost a tenth of it. */
-static float* new_buffer(weights* w, uint64_t num_values) {
+static void* new_buffer(weights* w, uint64_t bytes) {
   void* buffer = NULL;
-  uint64_t bytes = num_values * sizeof(float), alignment = bytes >= 1 << 21 ? 1 << 21 : 64;
+  uint64_t alignment = bytes >= 1 << 21 ? 1 << 21 : 64;
+  if (w->status != RL_OK) return NULL;
   if (posix_memalign(&buffer, alignment, bytes) != 0) {
     weights_fail(w, "Cannot get %llu MB for weights", (unsigned long long)(bytes >> 20));
     return NULL;
@@ -32,78 +35,8 @@ static float* new_buffer(weights* w, uint64_t num_values) {
   return buffer;
 }
 
-/* Where the rows of one matrix come from. */
-typedef struct matrix_source {
-  const tensor *weight, *scales, *biases; /* scales and biases only when quantized by MLX */
-  int bits, group_size;
-  int columns;
-} matrix_source;
-
-static const tensor* require(weights* w, const char* name) {
-  const tensor* t = tensors_find(w->tensors, name);
-  if (t == NULL) weights_fail(w, "The checkpoint has no tensor %s", name);
-  return t;
-}
-
-static void read_quantization(weights* w, const char* module, matrix_source* source) {
-  char key[160];
-  snprintf(key, sizeof key, "quant.%s", module);
-  const char* own = config_text(w->config, key);
-  if (sscanf(own, "%d,%d", &source->bits, &source->group_size) == 2) return;
-  source->bits = config_int(w->config, "quant_bits", 0, 8);
-  source->group_size = config_int(w->config, "quant_group_size", 0, 1024);
-}
-
-static bool has_shape(const tensor* t, int64_t rows, int64_t columns) {
-  return t->num_dims == 2 && t->shape[0] == rows && t->shape[1] == columns;
-}
-
-static matrix_source find_matrix(weights* w, const char* module, int rows, int columns) {
-  char name[160];
-  matrix_source source = {.columns = columns};
-  snprintf(name, sizeof name, "%s.weight", module);
-  source.weight = require(w, name);
-  if (source.weight == NULL) return source;
-  if (source.weight->type->to_float != NULL) {
-    if (!has_shape(source.weight, rows, columns))
-      weights_fail(w, "Tensor %s is [%lld, %lld], expected [%d, %d]", name, (long long)source.weight->shape[0],
-                   (long long)(source.weight->num_dims > 1 ? source.weight->shape[1] : 1), rows, columns);
-    return source;
-  }
-  read_quantization(w, module, &source);
-  if (source.bits < 2 || source.group_size < 8 || columns % source.group_size != 0) {
-    weights_fail(w, "Tensor %s is quantized to %d bits in groups of %d, which does not fit %d columns", name, source.bits, source.group_size,
-                 columns);
-    return source;
-  }
-  snprintf(name, sizeof name, "%s.scales", module);
-  source.scales = require(w, name);
-  snprintf(name, sizeof name, "%s.biases", module);
-  source.biases = require(w, name);
-  if (w->status != RL_OK) return source;
-  int num_groups = columns / source.group_size;
-  if (!has_shape(source.weight, rows, (int64_t)columns * source.bits / 32) || !has_shape(source.scales, rows, num_groups) ||
-      !has_shape(source.biases, rows, num_groups))
-    weights_fail(w, "The quantized tensors of %s do not fit [%d, %d] at %d bits in groups of %d", module, rows, columns, source.bits,
-                 source.group_size);
-  return source;
-}
-
-static const uint8_t* row_data(const tensor* t, int64_t row) {
-  return t->data + (t->num_bytes / (uint64_t)t->shape[0]) * (uint64_t)row;
-}
-
-static void read_row(const matrix_source* source, int64_t row, float* values) {
-  const tensor* t = source->weight;
-  if (source->scales == NULL) {
-    t->type->to_float(row_data(t, row), values, (size_t)(source->columns / t->type->block_size));
-    return;
-  }
-  int num_groups = source->columns / source->group_size;
-  float scales[num_groups], biases[num_groups];
-  source->scales->type->to_float(row_data(source->scales, row), scales, (size_t)num_groups);
-  source->biases->type->to_float(row_data(source->biases, row), biases, (size_t)num_groups);
-  dequantize_affine(row_data(t, row), scales, biases, source->bits, source->group_size, values, (size_t)source->columns);
+static mlx_array own_array(void* buffer, const int* shape, int num_dims, mlx_dtype dtype) {
+  return mlx_array_new_data_managed(buffer, shape, num_dims, dtype, free);
 }
 
 /* GGUF's llama family stores a head's rows as (0, D/2, 1, D/2 + 1, …): where row `row` of the checkpoint's own order lies. */
@@ -113,87 +46,186 @@ static int64_t stored_row(int64_t row, int head_dim) {
   return head * head_dim + (index < half ? 2 * index : 2 * (index - half) + 1);
 }
 
-static mlx_array own_array(float* buffer, const int* shape, int num_dims) {
-  return mlx_array_new_data_managed(buffer, shape, num_dims, MLX_FLOAT32, free);
+/* ---- vectors ---- */
+
+/* `count` values of a vector tensor as float32, NULL after an error. */
+static bool read_vector(weights* w, const char* name, int size, int head_dim, float* values) {
+  const tensor* t = w->status == RL_OK ? tensors_find(w->tensors, name) : NULL;
+  if (t == NULL) return weights_fail(w, "The checkpoint has no tensor %s", name), false;
+  if (t->num_dims != 1 || t->shape[0] != size || t->type->to_float == NULL || t->type->block_size != 1)
+    return weights_fail(w, "Tensor %s has %lld values of type %s, expected %d of a float type", name, (long long)t->shape[0], t->type->name, size), false;
+  for (int64_t i = 0; i < size; i++) t->type->to_float(t->data + stored_row(i, head_dim) * t->type->block_bytes, values + i, 1);
+  return true;
 }
 
-mlx_array weights_vector(weights* w, const char* name, int size) {
-  const tensor* t = w->status == RL_OK ? require(w, name) : NULL;
-  if (t == NULL) return mlx_array_empty;
-  if (t->num_dims != 1 || t->shape[0] != size || t->type->to_float == NULL) {
-    weights_fail(w, "Tensor %s has %lld values of type %s, expected %d", name, (long long)t->shape[0], t->type->name, size);
-    return mlx_array_empty;
-  }
-  float* buffer = new_buffer(w, (uint64_t)size);
+/* float32 values of the caller as an array of the weights' type. */
+static mlx_array vector_array(weights* w, const float* values, int size) {
+  void* buffer = new_buffer(w, (uint64_t)size * mlx_dtype_size(w->dtype));
   if (buffer == NULL) return mlx_array_empty;
-  t->type->to_float(t->data, buffer, (size_t)(size / t->type->block_size));
-  return own_array(buffer, &size, 1);
+  write_floats(values, (size_t)size, w->dtype, buffer);
+  return own_array(buffer, &size, 1, w->dtype);
+}
+
+mlx_array weights_norm(weights* w, const char* name, int size, float offset) {
+  float* values = malloc((size_t)size * sizeof *values);
+  mlx_array array = mlx_array_empty;
+  if (values == NULL) weights_fail(w, "Out of memory for %s", name);
+  if (values != NULL && read_vector(w, name, size, 0, values)) {
+    for (int i = 0; i < size; i++) values[i] += offset;
+    array = vector_array(w, values, size);
+  }
+  free(values);
+  return array;
+}
+
+mlx_array weights_vector(weights* w, const char* name, int size) { return weights_norm(w, name, size, 0); }
+
+static mlx_array read_bias(weights* w, const projection* parts, int num_parts, int num_rows) {
+  float* values = malloc((size_t)num_rows * sizeof *values);
+  mlx_array array = mlx_array_empty;
+  if (values == NULL) weights_fail(w, "Out of memory for biases");
+  float* next = values;
+  for (int i = 0; i < num_parts && w->status == RL_OK; next += parts[i++].rows) {
+    char name[160];
+    snprintf(name, sizeof name, "%s.bias", parts[i].module);
+    read_vector(w, name, parts[i].rows, parts[i].head_dim, next);
+  }
+  if (w->status == RL_OK) array = vector_array(w, values, num_rows);
+  free(values);
+  return array;
+}
+
+/* ---- matrices ---- */
+
+/* What one matrix in memory is made of: for every expert, the rows of every part, in this order. */
+typedef struct matrix_plan {
+  const stored_matrix* sources; /* [experts][parts], or [parts] where a source holds all experts */
+  const projection* parts;
+  int num_parts;
+  int sources_stride; /* sources from one expert to the next, 0 when they are stacked */
+  int num_experts;    /* 0: no experts' axis */
+  int columns;
+} matrix_plan;
+
+static int plan_rows(const matrix_plan* p) {
+  int rows = 0;
+  for (int i = 0; i < p->num_parts; i++) rows += p->parts[i].rows;
+  return rows;
+}
+
+/* Where the planned arrays are written, row after row. */
+typedef struct matrix_buffers {
+  uint8_t *values, *scales, *biases;
+  size_t value_bytes, scale_bytes; /* of one row */
+} matrix_buffers;
+
+static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffers b) {
+  for (int64_t expert = 0; expert < (p->num_experts > 0 ? p->num_experts : 1); expert++) {
+    for (int i = 0; i < p->num_parts; i++) {
+      const stored_matrix* source = &p->sources[expert * p->sources_stride + i];
+      int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0;
+      for (int64_t r = 0; r < p->parts[i].rows; r++) {
+        int64_t row = first + stored_row(r, p->parts[i].head_dim);
+        if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b.values);
+        else stored_matrix_packed(source, row, format, b.values, b.scales, b.biases);
+        b.values += b.value_bytes, b.scales += b.scale_bytes, b.biases += b.scale_bytes;
+      }
+    }
+  }
+}
+
+static mlx_array rows_array(void* buffer, const matrix_plan* p, int width, mlx_dtype dtype) {
+  int shape[] = {p->num_experts, plan_rows(p), width}, skipped = p->num_experts == 0;
+  return own_array(buffer, shape + skipped, 3 - skipped, dtype);
+}
+
+static matrix load_matrix(weights* w, const matrix_plan* p, matrix_format format) {
+  matrix m = {.format = format};
+  uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
+  int width = format.bits == 0 ? p->columns : (int)((int64_t)p->columns * format.bits / 32), num_groups = format.bits == 0 ? 0 : p->columns / format.group_size;
+  matrix_buffers b = {.value_bytes = (size_t)width * (format.bits == 0 ? mlx_dtype_size(format.dtype) : 4),
+                      .scale_bytes = (size_t)num_groups * (format.is_mxfp4 ? 1 : mlx_dtype_size(format.dtype))};
+  b.values = new_buffer(w, rows * b.value_bytes);
+  if (format.bits > 0) b.scales = new_buffer(w, rows * b.scale_bytes);
+  if (format.bits > 0 && !format.is_mxfp4) b.biases = new_buffer(w, rows * b.scale_bytes);
+  if (w->status != RL_OK) return free(b.values), free(b.scales), free(b.biases), m;
+  fill(p, &format, b);
+  m.values = rows_array(b.values, p, width, format.bits == 0 ? format.dtype : MLX_UINT32);
+  if (format.bits == 0) m.transposed = transposed_view(m.values);
+  if (b.scales != NULL) m.scales = rows_array(b.scales, p, num_groups, format.is_mxfp4 ? MLX_UINT8 : format.dtype);
+  if (b.biases != NULL) m.biases = rows_array(b.biases, p, num_groups, format.dtype);
+  return m;
+}
+
+static bool same_format(matrix_format a, matrix_format b) {
+  return a.bits == b.bits && a.group_size == b.group_size && a.is_mxfp4 == b.is_mxfp4 && a.dtype == b.dtype;
+}
+
+/* The format that all experts of a part share. */
+static matrix_format part_format(weights* w, const matrix_plan* p, int part) {
+  matrix_format format = stored_matrix_format(w, &p->sources[part]);
+  for (int i = 1; p->sources_stride > 0 && i < p->num_experts; i++) {
+    const stored_matrix* source = &p->sources[i * p->sources_stride + part];
+    if (!same_format(format, stored_matrix_format(w, source)))
+      weights_fail(w, "Tensor %s is stored in another format than those of the other experts", source->values->name);
+  }
+  return format;
+}
+
+/* One matrix for each sequence of parts whose formats agree. */
+static linear load_parts(weights* w, const matrix_plan* p) {
+  linear l = {0};
+  matrix_format formats[PROJECTION_MAX_PARTS];
+  for (int i = 0; i < p->num_parts && w->status == RL_OK; i++) formats[i] = part_format(w, p, i);
+  for (int first = 0, end; first < p->num_parts && w->status == RL_OK; first = end) {
+    for (end = first + 1; end < p->num_parts && same_format(formats[first], formats[end]);) end++;
+    matrix_plan part = *p;
+    part.sources += first, part.parts += first, part.num_parts = end - first;
+    l.parts[l.num_parts++] = load_matrix(w, &part, formats[first]);
+  }
+  return l;
+}
+
+linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias) {
+  stored_matrix sources[PROJECTION_MAX_PARTS];
+  matrix_plan plan = {.sources = sources, .parts = parts, .num_parts = num_parts, .columns = columns};
+  for (int i = 0; i < num_parts; i++) sources[i] = stored_matrix_find(w, parts[i].module, 0, parts[i].rows, columns);
+  linear l = load_parts(w, &plan);
+  if (has_bias && w->status == RL_OK) l.bias = read_bias(w, parts, num_parts, plan_rows(&plan));
+  return l;
+}
+
+linear weights_experts(weights* w, const char* module, const projection* parts, int num_parts, int num_experts, int columns) {
+  char name[160];
+  snprintf(name, sizeof name, "%s.switch_mlp.%s.weight", module, parts[0].module);
+  bool is_stacked = weights_has(w, name);
+  size_t num_sources = (size_t)num_parts * (size_t)(is_stacked ? 1 : num_experts);
+  stored_matrix* sources = calloc(num_sources, sizeof *sources);
+  if (sources == NULL) return weights_fail(w, "Out of memory for %d experts", num_experts), (linear){0};
+  for (size_t i = 0; i < num_sources && w->status == RL_OK; i++) {
+    int part = (int)(i % (size_t)num_parts), expert = (int)(i / (size_t)num_parts);
+    if (is_stacked) snprintf(name, sizeof name, "%s.switch_mlp.%s", module, parts[part].module);
+    else snprintf(name, sizeof name, "%s.experts.%d.%s", module, expert, parts[part].module);
+    sources[i] = stored_matrix_find(w, name, is_stacked ? num_experts : 0, parts[part].rows, columns);
+  }
+  matrix_plan plan = {.sources = sources, .parts = parts, .num_parts = num_parts, .sources_stride = is_stacked ? 0 : num_parts,
+                      .num_experts = num_experts, .columns = columns};
+  linear l = load_parts(w, &plan);
+  free(sources);
+  return l;
+}
+
+embedding weights_embedding(weights* w, const char* module, int rows, int columns) {
+  projection part = {.rows = rows};
+  snprintf(part.module, sizeof part.module, "%s", module);
+  return (embedding){.table = weights_linear(w, &part, 1, columns, false).parts[0], .dtype = w->dtype};
 }
 
 mlx_array weights_matrix(weights* w, const char* module, int rows, int columns) {
   projection part = {.rows = rows};
-  snprintf(part.module, sizeof part.module, "%s", module);
-  linear l = weights_linear(w, &part, 1, columns, false);
-  array_free(&l.weight_t);
-  return l.weight;
-}
-
-static mlx_array read_bias(weights* w, const projection* parts, int num_parts, int num_rows) {
-  float* buffer = new_buffer(w, (uint64_t)num_rows);
-  float* row = buffer;
-  for (int i = 0; i < num_parts && buffer != NULL && w->status == RL_OK; i++) {
-    char name[160];
-    snprintf(name, sizeof name, "%s.bias", parts[i].module);
-    const tensor* t = require(w, name);
-    if (t == NULL) break;
-    if (t->num_dims != 1 || t->shape[0] != parts[i].rows || t->type->to_float == NULL || t->type->block_size != 1) {
-      weights_fail(w, "Tensor %s has %lld values, expected %d", name, (long long)t->shape[0], parts[i].rows);
-      break;
-    }
-    for (int64_t r = 0; r < parts[i].rows; r++, row++)
-      t->type->to_float(t->data + stored_row(r, parts[i].head_dim) * t->type->block_bytes, row, 1);
-  }
-  if (w->status == RL_OK) return own_array(buffer, &num_rows, 1);
-  free(buffer);
-  return mlx_array_empty;
-}
-
-linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias) {
-  linear l = {0};
-  matrix_source sources[PROJECTION_MAX_PARTS];
-  int num_rows = 0;
-  for (int i = 0; i < num_parts && w->status == RL_OK; i++) {
-    sources[i] = find_matrix(w, parts[i].module, parts[i].rows, columns);
-    num_rows += parts[i].rows;
-  }
-  float* buffer = w->status == RL_OK ? new_buffer(w, (uint64_t)num_rows * (uint64_t)columns) : NULL;
-  if (buffer == NULL) return l;
-  float* row = buffer;
-  for (int i = 0; i < num_parts; i++)
-    for (int64_t r = 0; r < parts[i].rows; r++, row += columns) read_row(&sources[i], stored_row(r, parts[i].head_dim), row);
-  mlx_array weight = own_array(buffer, (const int[]){num_rows, columns}, 2);
-  l = linear_of(weight);
-  mlx_array_free(weight);
-  if (has_bias) l.bias = read_bias(w, parts, num_parts, num_rows);
-  return l;
-}
-
-linear linear_of(mlx_array weight) {
-  linear l = {.weight = mlx_array_new(), .weight_t = mlx_array_new()};
-  mlx_array_set(&l.weight, weight);
-  mlx_stream cpu = mlx_default_cpu_stream_new();
-  mlx_transpose(&l.weight_t, weight, cpu);
-  mlx_stream_free(cpu);
-  return l;
-}
-
-void array_free(mlx_array* array) {
-  if (array->ctx != NULL) mlx_array_free(*array);
-  *array = mlx_array_empty;
-}
-
-void linear_free(linear* l) {
-  array_free(&l->weight);
-  array_free(&l->weight_t);
-  array_free(&l->bias);
+  stored_matrix source = stored_matrix_find(w, module, 0, rows, columns);
+  matrix_plan plan = {.sources = &source, .parts = &part, .num_parts = 1, .columns = columns};
+  matrix m = load_matrix(w, &plan, (matrix_format){.dtype = w->dtype});
+  array_free(&m.transposed);
+  return m.values;
 }

@@ -1,4 +1,4 @@
-/* The matrices and vectors that model code takes from a checkpoint, as float32 in memory of their own. */
+/* The matrices and vectors that model code takes from a checkpoint, in memory of their own. */
 #ifndef ROWLOCK_WEIGHTS_H
 #define ROWLOCK_WEIGHTS_H
 
@@ -11,23 +11,49 @@ enum { PROJECTION_MAX_PARTS = 3 };
 typedef struct weights {
   config* config;
   const tensor_table* tensors;
-  uint64_t num_bytes; /* taken so far, as held in memory */
-  int32_t status;     /* RL_OK, or the first error, as in a scope */
+  mlx_dtype dtype;     /* of activations, norms and biases, and of matrices unless they are kept as stored */
+  bool keeps_stored;   /* matrices stay in the checkpoint's half types and quantizations, see matrix_format */
+  uint64_t num_bytes;  /* taken so far, as held in memory */
+  int32_t status;      /* RL_OK, or the first error, as in a scope */
 } weights;
 
-/* A matrix product's right side: y = x · weightᵀ + bias. Rows of several projections may lie under each other. */
+/* How a matrix is held in memory. */
+typedef struct matrix_format {
+  int bits;            /* 0: dense */
+  int group_size;      /* neighbours in a row that share a scale */
+  bool is_mxfp4;       /* 4-bit floats with E8M0 scales instead of integers with scales and biases */
+  mlx_dtype dtype;     /* of dense values, or of scales and biases */
+} matrix_format;
+
+typedef struct matrix {
+  matrix_format format;
+  mlx_array values;         /* [out, in]; quantized: packed words [out, in * bits / 32]; with the experts' axis in front, where there is one */
+  mlx_array transposed;     /* dense: a view of `values`, [in, out] */
+  mlx_array scales, biases; /* quantized: [out, in / group_size]; ctx NULL where there are none */
+} matrix;
+
+/* A product's right side: y = x · weightᵀ + bias. Rows of several projections lie under each other, in one matrix as far as their formats agree. */
 typedef struct linear {
-  mlx_array weight; /* [out, in] */
-  mlx_array weight_t; /* its transposed view */
-  mlx_array bias;   /* [out], ctx NULL when there is none */
+  matrix parts[PROJECTION_MAX_PARTS];
+  int num_parts;
+  mlx_array bias; /* [out], ctx NULL when there is none */
 } linear;
+
+/* Rows by token id; may be the output head too. */
+typedef struct embedding {
+  matrix table;
+  mlx_dtype dtype; /* of the rows that it gives */
+} embedding;
 
 bool weights_has(const weights* w, const char* name);
 
-/* A required vector [size], as float32. */
+/* A required vector [size]. */
 mlx_array weights_vector(weights* w, const char* name, int size);
 
-/* A required matrix [rows, columns] as float32, quantized or not; `module` is the name without ".weight". */
+/* A required vector [size] with `offset` added: some checkpoints store norms as their distance from 1. */
+mlx_array weights_norm(weights* w, const char* name, int size, float offset);
+
+/* A required matrix [rows, columns], dense whatever its stored type; `module` is the name without ".weight". */
 mlx_array weights_matrix(weights* w, const char* module, int rows, int columns);
 
 /* One part of a fused projection. */
@@ -39,9 +65,22 @@ typedef struct projection {
 
 /* The parts' rows under each other, with their biases when `has_bias`. */
 linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias);
-/* A product with a matrix that something else holds too (tied embeddings); shares its buffer. */
+
+/* The same for every expert of `module` (model.layers.0.mlp), stacked: matrices [experts, out, in]. The parts' modules are last names (up_proj).
+ * Found as one stacked tensor (switch_mlp.up_proj) or as one of each expert (experts.3.up_proj). */
+linear weights_experts(weights* w, const char* module, const projection* parts, int num_parts, int num_experts, int columns);
+
+embedding weights_embedding(weights* w, const char* module, int rows, int columns);
+
+/* A product with a matrix that something else holds too (tied embeddings); shares its buffers. */
 linear linear_of(mlx_array weight);
+linear linear_of_embedding(const embedding* e);
+
+/* [..., out, in] as [..., in, out], without copying. */
+mlx_array transposed_view(mlx_array values);
+
 void linear_free(linear* l);
+void embedding_free(embedding* e);
 void array_free(mlx_array* array); /* no-op when there is none */
 
 void weights_fail(weights* w, const char* format, ...) __attribute__((format(printf, 2, 3)));

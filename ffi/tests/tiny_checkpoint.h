@@ -18,7 +18,7 @@ static const char tiny_config[] =
 
 typedef struct tiny_checkpoint {
   char path[64];
-  char tensors[4096];
+  char tensors[1 << 14];
   long offset;
   FILE* file;
   uint32_t random;
@@ -27,6 +27,13 @@ typedef struct tiny_checkpoint {
 static float tiny_random(tiny_checkpoint* c) {
   c->random = c->random * 1664525u + 1013904223u;
   return (float)(c->random >> 8) / (float)(1 << 24) - 0.5f;
+}
+
+/* The line in the table of a tensor whose `bytes` bytes were just written. */
+static void tiny_line(tiny_checkpoint* c, const char* name, const char* type, const char* shape, int bytes) {
+  size_t used = strlen(c->tensors);
+  snprintf(c->tensors + used, sizeof c->tensors - used, "%s\t%s\t%s\t%ld\t%d\t%s\n", name, type, c->path, c->offset, bytes, shape);
+  c->offset += bytes;
 }
 
 /* Appends a tensor of random float32 values and its line in the table; columns 0 makes a vector. */
@@ -43,16 +50,19 @@ static void tiny_tensor(tiny_checkpoint* c, int rows, int columns, float scale, 
   }
   if (columns > 0) snprintf(shape, sizeof shape, "%d,%d", rows, columns);
   else snprintf(shape, sizeof shape, "%d", rows);
-  size_t used = strlen(c->tensors);
-  snprintf(c->tensors + used, sizeof c->tensors - used, "%s\tF32\t%s\t%ld\t%d\t%s\n", name, c->path, c->offset, 4 * count, shape);
-  c->offset += 4 * count;
+  tiny_line(c, name, "F32", shape, 4 * count);
 }
 
-static void tiny_checkpoint_write(tiny_checkpoint* c) {
+/* A file to append tensors to; fclose(c->file) ends it. */
+static void tiny_checkpoint_open(tiny_checkpoint* c, uint32_t random) {
   memset(c, 0, sizeof *c);
   snprintf(c->path, sizeof c->path, "%s/rowlock-tiny-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
   c->file = fdopen(mkstemp(c->path), "wb");
-  c->random = 7;
+  c->random = random;
+}
+
+static inline void tiny_checkpoint_write(tiny_checkpoint* c) {
+  tiny_checkpoint_open(c, 7);
   int q = TINY_HEADS * TINY_HEAD_DIM, kv = TINY_KV_HEADS * TINY_HEAD_DIM;
   tiny_tensor(c, TINY_VOCAB, TINY_HIDDEN, 4, 0, "model.embed_tokens.weight");
   tiny_tensor(c, TINY_HIDDEN, 0, 0.2f, 1, "model.norm.weight");

@@ -27,6 +27,8 @@ export interface EngineOptions {
   readonly maxQueue: number;
   /** Prompt tokens computed in one step at most, over all rows. */
   readonly prefillChunk: number;
+  /** A request's logits are the same bits whatever else runs, at some cost of speed. Only on a CPU device. @default false */
+  readonly isBatchInvariant?: boolean;
 }
 
 export type ToEngine =
@@ -93,6 +95,8 @@ export type FromEngine =
   /** These requests failed and are gone; the others go on. */
   | { readonly type: "failed"; readonly ids: readonly string[]; readonly code: EngineErrorCode; readonly message: string }
   /** The engine cannot go on (also: loading failed). */
-  | { readonly type: "fatal"; readonly message: string };
+  | { readonly type: "fatal"; readonly message: string }
+  /** The last message, after a shutdown: everything is freed. */
+  | { readonly type: "closed" };
 
 export type EngineErrorCode = "queue_full" | "engine_error" | "row_broken" | "out_of_memory" | "shutting_down";

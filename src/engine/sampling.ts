@@ -1,6 +1,6 @@
 /**
  * How one row is sampled. A `SamplingConfig` is made at admission, frozen, canonical (two spellings of "off" are equal) and stays with its row
- * for life. The order in which its parts apply is documented in `ffi/src/sampler.c`.
+ * for life. The order in which its parts apply is documented in `ffi/src/sampling/sampler.c`.
  */
 export interface SamplingConfig {
   /** Below 1e-5 the row is greedy: argmax, lowest id first. */

@@ -52,6 +52,8 @@ static atomic_bool is_invariant;
 
 void sgemm_batch_invariant(bool is_on) { atomic_store(&is_invariant, is_on); }
 
+bool sgemm_is_batch_invariant(void) { return atomic_load(&is_invariant); }
+
 void __real_cblas_sgemm(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k, float alpha, const float* a,
                         int lda, const float* b, int ldb, float beta, float* c, int ldc);
 

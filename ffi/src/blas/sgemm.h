@@ -6,5 +6,6 @@
 
 /* On: every product adds up its terms in an order that depends on K alone, also those with many rows. */
 void sgemm_batch_invariant(bool is_on);
+bool sgemm_is_batch_invariant(void);
 
 #endif

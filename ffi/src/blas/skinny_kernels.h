@@ -97,12 +97,13 @@ TARGET static inline __attribute__((always_inline)) void NAME(sum_strip)(const p
     for (int v = 0; v < 4; v++) *(NAME(vector)*)(p->c + (long)(first_row + m) * p->ldc + column + v * LANES) = sums[m][v];
 }
 
-/* The columns that fill no strip, one at a time and in the same order. */
+/* The columns that fill no strip, one at a time and in the same order. Fused by name: left to itself, the compiler fuses multiply and add in the
+ * last few terms only, and a sum would depend on how many zeros (masked positions) follow its last term. */
 TARGET static void NAME(sum_rest)(const product* p, int column) {
   for (; column < p->n; column++)
     for (int m = 0; m < p->m; m++) {
       float sum = 0;
-      for (int i = 0; i < p->k; i++) sum += p->a[(long)m * p->lda + i] * p->b[(long)i * p->ldb + column];
+      for (int i = 0; i < p->k; i++) sum = __builtin_fmaf(p->a[(long)m * p->lda + i], p->b[(long)i * p->ldb + column], sum);
       p->c[(long)m * p->ldc + column] = sum;
     }
 }

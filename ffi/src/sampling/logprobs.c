@@ -22,7 +22,8 @@ static int32_t insert_descending(const survivors* top, int32_t* tokens, float* l
   return top->count;
 }
 
-float report_logprobs(const row_logits* row, int32_t token, int32_t num_top, int32_t* top_tokens, float* top_logprobs, sampler_scratch* scratch) {
+float report_logprobs(const row_logits* row, int32_t token, int32_t num_top, int32_t* top_tokens, float* top_logprobs,
+                      sampler_scratch* scratch) {
   const survivors all = survivors_of_row(row, scratch);
   double log_mass = log(mass_of(&all, 1.0f, NULL));
   if (num_top > 0) {

@@ -1,5 +1,5 @@
-/* The random numbers of a draw: a counter hash of (seed, position, token id). Nothing is advanced and nothing is stored, so what a row draws
- * depends on neither its neighbours, nor the order of calls, nor the size of the vocabulary.
+/* The random numbers of a draw: a counter hash of (seed, position, token id). Nothing is advanced and nothing is stored, so what a row
+ * draws depends on neither its neighbours, nor the order of calls, nor the size of the vocabulary.
  * A change to this file changes what seeds mean: raise RL_ABI_VERSION and the tests' fixed values. */
 #ifndef ROWLOCK_RANDOM_STREAM_H
 #define ROWLOCK_RANDOM_STREAM_H

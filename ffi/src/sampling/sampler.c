@@ -1,8 +1,8 @@
-/* Row sampling over the host's float32 logits: one row after another, each with its own configuration and nothing shared but scratch memory.
+/* Row sampling over the host's float32 logits: one row after another, each with its own configuration, nothing shared but scratch memory.
  *
- * Order of one row: bias, mask and penalties; greedy rows take the best token, lowest id first; else top_n_sigma, p_less, typical_p, each on
- * the survivors of the one before; temperature; top_k, top_p, min_p, XTC by rank; the draw. With RL_TEMPERATURE_LAST the filters by rank look
- * at the distribution before temperature. A row does only what it asks for, and every pass over a whole row is vectorized.
+ * Order of one row: bias, mask and penalties; greedy rows take the best token, lowest id first; else top_n_sigma, p_less, typical_p, each
+ * on the survivors of the one before; temperature; top_k, top_p, min_p, XTC by rank; the draw. With RL_TEMPERATURE_LAST the filters by rank
+ * look at the distribution before temperature. A row does only what it asks for; every pass over a whole row is vectorized.
  */
 #include "draw.h"
 #include "error.h"
@@ -57,7 +57,8 @@ static rl_sampled choose(const row_logits* row, const rl_sampling* sampling, sam
   };
 }
 
-static rl_sampled sample_row(const sampling_call* call, int32_t row, const rl_sampling* sampling, int32_t* top_tokens, float* top_logprobs) {
+static rl_sampled sample_row(const sampling_call* call, int32_t row, const rl_sampling* sampling, int32_t* top_tokens,
+                             float* top_logprobs) {
   if (is_bare_argmax(sampling)) return sample_bare(call, row);
   row_logits logits = processed_row(call, row, sampling);
   if (logits.num_finite == 0) return BROKEN;
@@ -99,8 +100,8 @@ static int32_t validate_rows(const sampling_call* call, const rl_sampling* rows,
   return RL_OK;
 }
 
-int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits, const uint32_t* masks,
-                  int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs) {
+int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
+                  const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs) {
   const sampling_arrays arrays = {.edits = edits, .num_edits = num_edits, .masks = masks, .num_masks = num_masks};
   sampling_call call;
   int32_t status = open_call(output, &arrays, &call);

@@ -24,7 +24,7 @@ static uint32_t ordered_bits(float key) {
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* The first bucket in which the running total reaches the target, else the last that has any weight. `target` becomes what is left of it. */
+/* The first bucket in which the running total reaches the target, else the last that has any weight. `target` becomes what is left. */
 static int32_t crossing_bucket(const double* buckets, int32_t num_buckets, double* target) {
   double total = 0, total_before = 0;
   int32_t last = 0;

@@ -9,10 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* every function here is inlined: no vector crosses a call */
-#endif
-
+/* Always inlined: no vector crosses a call, whose convention would depend on the machine. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 8 };

@@ -26,7 +26,7 @@ static int32_t validate_floats(const rl_sampling* sampling, int32_t row) {
       {"top_p", sampling->top_p, 0, 1},
       {"min_p", sampling->min_p, 0, 1},
       {"top_n_sigma", sampling->top_n_sigma, 0, FLT_MAX},
-      {"typical_p", sampling->typical_p, FLT_TRUE_MIN, 1},
+      {"typical_p", sampling->typical_p, 0, 1},
       {"xtc_probability", sampling->xtc_probability, 0, 1},
       {"xtc_threshold", sampling->xtc_threshold, 0, 1},
   };
@@ -61,7 +61,8 @@ int32_t validate_sampling(const rl_sampling* sampling, int32_t row, int32_t voca
   if (sampling->flags & ~known) return rl_fail(RL_ERR_ARGUMENT, "row %d: flags is %u, allowed bits %u", row, sampling->flags, known);
   if (sampling->top_k < 0) return rl_fail(RL_ERR_ARGUMENT, "row %d: top_k is %d, allowed 0 or more", row, sampling->top_k);
   if (sampling->num_top_logprobs < -1 || sampling->num_top_logprobs > RL_TOP_LOGPROBS_MAX) {
-    return rl_fail(RL_ERR_ARGUMENT, "row %d: num_top_logprobs is %d, allowed -1 to %d", row, sampling->num_top_logprobs, RL_TOP_LOGPROBS_MAX);
+    return rl_fail(RL_ERR_ARGUMENT, "row %d: num_top_logprobs is %d, allowed -1 to %d", row, sampling->num_top_logprobs,
+                   RL_TOP_LOGPROBS_MAX);
   }
   if (sampling->mask < -1 || sampling->mask >= arrays->num_masks) {
     return rl_fail(RL_ERR_ARGUMENT, "row %d: mask is %d, allowed -1 to %d", row, sampling->mask, arrays->num_masks - 1);

@@ -1,0 +1,42 @@
+#include "dense_decoder.h"
+
+#include <stdlib.h>
+
+dense_decoder* dense_decoder_load(weights* w, void (*load_block)(weights* w, const decoder* d, dense_block* b, int layer)) {
+  dense_decoder* m = calloc(1, sizeof *m);
+  if (m == NULL) return weights_fail(w, "Out of memory for the model"), NULL;
+  if (!decoder_read_sizes(w, &m->d)) return m;
+  decoder_load_tables(w, &m->d, 0);
+  m->rope = rope_load(w, m->d.head_dim);
+  m->blocks = calloc((size_t)m->d.num_layers, sizeof *m->blocks);
+  if (m->blocks == NULL) weights_fail(w, "Out of memory for %d layers", m->d.num_layers);
+  for (; m->num_blocks < m->d.num_layers && w->status == RL_OK && w->config->status == RL_OK; m->num_blocks++)
+    load_block(w, &m->d, &m->blocks[m->num_blocks], m->num_blocks);
+  return m;
+}
+
+void dense_decoder_unload(void* model) {
+  dense_decoder* m = model;
+  for (int i = 0; i < m->num_blocks; i++) {
+    dense_block* b = &m->blocks[i];
+    array_free(&b->attention_norm);
+    array_free(&b->mlp_norm);
+    array_free(&b->qk_norm);
+    linear_free(&b->qkv);
+    linear_free(&b->output);
+    linear_free(&b->gate_up);
+    linear_free(&b->down);
+  }
+  decoder_free(&m->d);
+  rope_free(&m->rope);
+  free(m->blocks);
+  free(m);
+}
+
+mlx_array dense_decoder_embed(forward* f, const void* model, mlx_array token_ids) {
+  return embedding_apply(f->s, &((const dense_decoder*)model)->d.embedding, token_ids);
+}
+
+mlx_array dense_decoder_logits(forward* f, const void* model, mlx_array hidden) {
+  return linear_apply(f->s, &((const dense_decoder*)model)->d.head, hidden);
+}

@@ -1,0 +1,55 @@
+/** One streamed chat completion, timed from outside as a client sees it. */
+import { createParser } from "eventsource-parser";
+
+export interface BenchServer {
+  readonly name: string;
+  /** Without `/v1`. */
+  readonly url: string;
+  /** What the requests say under `model`. */
+  readonly model: string;
+}
+
+export interface StreamTiming {
+  readonly ttftMs: number;
+  readonly totalMs: number;
+  readonly numTokens: number;
+}
+
+interface Chunk {
+  readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[];
+  readonly usage?: { readonly completion_tokens?: number } | null;
+  readonly error?: unknown;
+}
+
+/**
+ * Sends `body` and reads the stream to its end. Tokens are those of the usage chunk, or the number of deltas where a server sends none.
+ * @throws {Error} for an error status, an error event, and a stream without a token.
+ */
+export async function timeStream(server: BenchServer, body: Readonly<Record<string, unknown>>): Promise<StreamTiming> {
+  const startedMs = performance.now();
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: server.model, stream: true, stream_options: { include_usage: true }, ...body }),
+  });
+  if (!response.ok || response.body === null) throw new Error(`${server.name} answered ${response.status}: ${await response.text()}`);
+  let [ttftMs, numDeltas, numUsageTokens] = [-1, 0, 0];
+  for await (const chunk of chunksOf(response.body)) {
+    if (chunk.error !== undefined) throw new Error(`${server.name} sent an error: ${JSON.stringify(chunk.error)}`);
+    if (chunk.choices?.[0]?.delta?.content) {
+      if (numDeltas++ === 0) ttftMs = performance.now() - startedMs;
+    }
+    numUsageTokens = chunk.usage?.completion_tokens ?? numUsageTokens;
+  }
+  if (numDeltas === 0) throw new Error(`${server.name} sent a stream without a token`);
+  return { ttftMs, totalMs: performance.now() - startedMs, numTokens: numUsageTokens || numDeltas };
+}
+
+async function* chunksOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<Chunk> {
+  const arrived: Chunk[] = [];
+  const parser = createParser({ onEvent: ({ data }) => void (data === "[DONE]" || arrived.push(JSON.parse(data))) });
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
+    parser.feed(text);
+    yield* arrived.splice(0);
+  }
+}

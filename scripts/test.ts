@@ -1,0 +1,77 @@
+/**
+ * Sets up what is missing, runs Deno's tests and the native ones, and ends with one line that sums them: `N passed, N failed`.
+ * Arguments: `--only deno|native`, `--sanitize` (the native tests under AddressSanitizer), and test files or folders for Deno.
+ */
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { TerminalProgress } from "../src/cli/terminal_progress.ts";
+import { ensureNativeTests } from "./build_ffi.ts";
+import { setup } from "./setup.ts";
+import { addCounts, countJunit, describeCounts, NO_TESTS, type TestCounts } from "./testing/junit.ts";
+
+const RUNNERS = ["deno", "native"] as const;
+
+interface TestOptions {
+  readonly runners: readonly string[];
+  readonly isSanitized: boolean;
+  readonly paths: readonly string[];
+}
+
+function parseOptions(args: string[]): TestOptions {
+  const { values, positionals } = parseArgs({
+    args,
+    options: { only: { type: "string" }, sanitize: { type: "boolean", default: false } },
+    allowPositionals: true,
+  });
+  const { only } = values;
+  if (only !== undefined && !RUNNERS.some((name) => name === only)) {
+    throw new Error(`--only is "${only}", expected one of ${RUNNERS.join(", ")}`);
+  }
+  return { runners: only === undefined ? RUNNERS : [only], isSanitized: values.sanitize, paths: positionals };
+}
+
+async function runTests(options: TestOptions, reports: string): Promise<TestCounts> {
+  const progress = new TerminalProgress();
+  let counts = NO_TESTS;
+  if (options.runners.includes("deno")) {
+    const { libraryPath, modelPath } = await setup(progress);
+    const report = join(reports, "deno.xml");
+    const args = ["test", "-A", "--junit-path", report, ...options.paths];
+    const code = await runProgram(Deno.execPath(), args, { ROWLOCK_LIBRARY: libraryPath, ROWLOCK_TEST_MODEL: modelPath });
+    counts = addCounts(counts, await readReport("deno test", code, report));
+  }
+  if (options.runners.includes("native")) {
+    const tree = await ensureNativeTests(progress, options.isSanitized ? ["-DROWLOCK_SANITIZE=ON"] : []);
+    const report = join(reports, "native.xml");
+    const code = await runProgram("ctest", ["--test-dir", tree, "--output-on-failure", "--output-junit", report]);
+    counts = addCounts(counts, await readReport("ctest", code, report));
+  }
+  return counts;
+}
+
+async function runProgram(program: string, args: string[], env: Record<string, string> = {}): Promise<number> {
+  const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "inherit", stderr: "inherit" }).spawn();
+  return (await child.status).code;
+}
+
+/** A runner that failed without a failed test (sources that do not compile, a crash), or that ran no test at all, counts as one failure. */
+async function readReport(runner: string, code: number, report: string): Promise<TestCounts> {
+  const counts = await Deno.readTextFile(report).then(countJunit, () => NO_TESTS);
+  console.log(`${runner}: ${counts.passed} ok, ${counts.failed} not ok, exit code ${code}\n`);
+  const isSilentFailure = counts.failed === 0 && (code !== 0 || counts.passed === 0);
+  return isSilentFailure ? { ...counts, failed: 1 } : counts;
+}
+
+if (import.meta.main) {
+  const reports = await Deno.makeTempDir();
+  let counts: TestCounts = { ...NO_TESTS, failed: 1 };
+  try {
+    counts = await runTests(parseOptions(Deno.args), reports);
+  } catch (error) {
+    console.error(`test: ${error instanceof Error ? error.message : error}`);
+  } finally {
+    await Deno.remove(reports, { recursive: true });
+  }
+  console.log(describeCounts(counts));
+  if (counts.failed > 0) Deno.exit(1);
+}

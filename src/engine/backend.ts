@@ -1,0 +1,40 @@
+import type { SampleCall } from "../native/step_output.ts";
+import type { EngineFacts } from "./messages.ts";
+import type { StepPlan } from "./step_plan.ts";
+
+/** Bytes held, for the gauges. */
+export interface BackendMemory {
+  readonly kvBytes: number;
+  readonly mlxActiveBytes: number;
+  readonly mlxPeakBytes: number;
+}
+
+/** An error of a backend. `isOutOfMemory`: the same call may succeed with fewer or shorter rows. */
+export class BackendError extends Error {
+  override name = "BackendError";
+  constructor(message: string, readonly isOutOfMemory: boolean, options?: ErrorOptions) {
+    super(message, options);
+  }
+}
+
+/** What the engine needs of a model: the cache's operations, forward, sample. `NativeBackend` is the real one; tests bring a deterministic one. */
+export interface ModelBackend {
+  readonly facts: Omit<EngineFacts, "loadMs">;
+  /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
+  resize(slots: number, capacity: number): void;
+  /** Copies the first `length` tokens of slot `from` over slot `to`. */
+  move(from: number, to: number, length: number): void;
+  /** Forgets what slot `slot` holds, so that it cannot reach the row that takes the slot next. */
+  clear(slot: number): void;
+  /**
+   * Launches the plan's forward; does not wait for its end. Many of them without a draw in between (chunks of a long prompt) do not pile up:
+   * MLX lets only a few operations be in flight and makes the launch wait for the rest.
+   */
+  forward(plan: StepPlan): void;
+  /** Samples all logits rows of the last forward; waits for it. */
+  sample(call: SampleCall): void;
+  /** Copies the logits of the last forward, [rows, vocabulary]; waits for it. */
+  readLogits(logits: Float32Array<ArrayBuffer>): void;
+  memory(): BackendMemory;
+  close(): void;
+}

@@ -1,0 +1,107 @@
+import type { ModelBackend } from "./backend.ts";
+import type { Failure } from "./failure.ts";
+import { KvRoom } from "./kv_room.ts";
+import type { EngineErrorCode, EngineOptions, EngineStats, GenerateRequest } from "./messages.ts";
+import { findRequestFault } from "./request_check.ts";
+import { SamplingBatch } from "./sampling_batch.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Sequence } from "./sequence.ts";
+import { step } from "./step.ts";
+import type { StepReport } from "./step_report.ts";
+
+export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk">;
+
+/** Everything that the engine is made of, without threads and messages: submit and cancel at any time, then `step` while there is work. */
+export class EngineCore {
+  readonly sampling: SamplingBatch;
+  readonly scheduler: Scheduler;
+  readonly room: KvRoom;
+  readonly #totals = { steps: 0, promptTokens: 0, generatedTokens: 0 };
+  #stepRows = 0;
+  #stepMs = 0;
+  #arrivals = 0;
+
+  constructor(readonly backend: ModelBackend, readonly limits: CoreLimits, readonly nowMs: () => number = () => performance.now()) {
+    checkLimits(limits);
+    const { vocabSize } = backend.facts;
+    this.sampling = new SamplingBatch(vocabSize);
+    this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling);
+    this.room = new KvRoom(backend, limits.maxBatch);
+  }
+
+  get hasWork(): boolean {
+    return this.scheduler.rows.numRows > 0 || this.scheduler.numWaiting > 0;
+  }
+
+  /** Takes a request in, or says why not. */
+  submit(request: GenerateRequest): Failure | null {
+    const { vocabSize } = this.backend.facts;
+    const refuse = (code: EngineErrorCode, message: string): Failure => ({ id: request.id, code, message });
+    if (this.scheduler.find(request.id)) return refuse("engine_error", `A request with id "${request.id}" is running already`);
+    const fault = findRequestFault(request, { vocabSize, maxContext: this.limits.maxContext });
+    if (fault !== null) return refuse("engine_error", fault);
+    if (!this.scheduler.canEnqueue()) {
+      return refuse("queue_full", `${this.scheduler.numWaiting} requests wait, the limit is ${this.limits.maxQueue}`);
+    }
+    this.scheduler.enqueue(new Sequence(request, this.#arrivals++, this.nowMs()));
+    return null;
+  }
+
+  /** The request leaves at the next step. Unknown ids are no error: it may have just finished. */
+  cancel(id: string): void {
+    const sequence = this.scheduler.find(id);
+    if (sequence) sequence.outcome ??= { type: "finished", reason: "cancelled" };
+  }
+
+  /**
+   * Runs one step for all rows. What goes wrong with rows is in the report.
+   * @throws {BackendError} when the cache of a failed row cannot be cleared: no later row would be safe.
+   */
+  step(): StepReport {
+    const startMs = this.nowMs();
+    const report = step(this);
+    this.#stepMs = this.nowMs() - startMs;
+    this.#stepRows = report.numStepRows;
+    if (report.numStepRows > 0) this.#totals.steps++;
+    this.#totals.promptTokens += report.numPromptTokens;
+    this.#totals.generatedTokens += report.numGeneratedTokens;
+    return report;
+  }
+
+  /** Ends every request. */
+  failAll(code: EngineErrorCode, message: string): Failure[] {
+    const sequences = [...this.scheduler.rows.sequences, ...this.scheduler.waiting];
+    for (const sequence of sequences) sequence.outcome ??= { type: "failed", code, message };
+    this.scheduler.leaveQueue();
+    this.scheduler.leaveRows();
+    return sequences.map(({ id }) => ({ id, code, message }));
+  }
+
+  /** Gives the cache's memory back. @returns false when rows are in it or it was empty. */
+  releaseMemory(): boolean {
+    if (this.hasWork || this.room.slots === 0) return false;
+    this.room.release();
+    return true;
+  }
+
+  stats(): EngineStats {
+    return {
+      ...this.#totals,
+      rowsActive: this.scheduler.rows.numRows,
+      rowsWaiting: this.scheduler.numWaiting,
+      stepRows: this.#stepRows,
+      stepMs: this.#stepMs,
+      ...this.backend.memory(),
+    };
+  }
+}
+
+function checkLimits(limits: CoreLimits): void {
+  const lowest = { maxBatch: 1, maxContext: 1, maxQueue: 0, prefillChunk: 1 };
+  for (const name of Object.keys(lowest) as (keyof CoreLimits)[]) {
+    const value = limits[name];
+    if (!Number.isInteger(value) || value < lowest[name]) {
+      throw new RangeError(`${name} is ${value}, allowed are whole numbers from ${lowest[name]}`);
+    }
+  }
+}

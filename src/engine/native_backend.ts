@@ -1,0 +1,87 @@
+import { NativeLibrary } from "../native/library.ts";
+import type { ModelSpec } from "../native/model_spec.ts";
+import type { NativeCache } from "../native/native_cache.ts";
+import { NativeError } from "../native/native_error.ts";
+import { NativeModel } from "../native/native_model.ts";
+import { type SampleCall, StepOutput } from "../native/step_output.ts";
+import { BackendError, type BackendMemory, type ModelBackend } from "./backend.ts";
+import type { EngineFacts } from "./messages.ts";
+import type { StepPlan } from "./step_plan.ts";
+
+/** MLX keeps freed buffers for the next step. This is room for a step's temporaries, and not for the caches that were resized away. */
+const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
+
+/** A model in the native library. All calls come from the thread that loaded it. */
+export class NativeBackend implements ModelBackend {
+  readonly facts: Omit<EngineFacts, "loadMs">;
+  readonly #library: NativeLibrary;
+  readonly #model: NativeModel;
+  readonly #cache: NativeCache;
+  readonly #output: StepOutput;
+
+  private constructor(library: NativeLibrary, model: NativeModel) {
+    this.#library = library;
+    this.#model = model;
+    this.#cache = model.newCache();
+    this.#output = new StepOutput(library);
+    const { vocabSize, weightBytes, kvBytesPerToken } = model.info;
+    this.facts = { vocabSize, weightBytes, kvBytesPerToken, device: library.buildInfo()["device"] ?? "unknown" };
+  }
+
+  /** Opens the library and loads the model. @throws {LibraryError | NativeError} */
+  static load(libraryPath: string, spec: ModelSpec, isBatchInvariant = false): NativeBackend {
+    const library = NativeLibrary.open(libraryPath);
+    try {
+      library.setBatchInvariant(isBatchInvariant);
+      library.limitBufferCache(BUFFER_CACHE_BYTES);
+      return new NativeBackend(library, NativeModel.load(library, spec));
+    } catch (error) {
+      library.close();
+      throw error;
+    }
+  }
+
+  resize(slots: number, capacity: number): void {
+    translated(() => this.#cache.resize(slots, capacity));
+  }
+
+  move(from: number, to: number, length: number): void {
+    translated(() => this.#cache.move(from, to, length));
+  }
+
+  clear(slot: number): void {
+    translated(() => this.#cache.clear(slot));
+  }
+
+  forward(plan: StepPlan): void {
+    translated(() => this.#model.forward(this.#cache, this.#output, plan.tokens, plan.numTokens, plan.rows, plan.numRows));
+  }
+
+  sample(call: SampleCall): void {
+    translated(() => this.#output.sample(call));
+  }
+
+  readLogits(logits: Float32Array<ArrayBuffer>): void {
+    translated(() => this.#output.read(logits));
+  }
+
+  memory(): BackendMemory {
+    const { activeBytes, peakBytes } = this.#library.memory();
+    return { kvBytes: this.#cache.info().bytes, mlxActiveBytes: activeBytes, mlxPeakBytes: peakBytes };
+  }
+
+  close(): void {
+    this.#output.close();
+    this.#model.close();
+    this.#library.close();
+  }
+}
+
+function translated(call: () => void): void {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof NativeError) throw new BackendError(error.message, error.kind === "memory", { cause: error });
+    throw error;
+  }
+}

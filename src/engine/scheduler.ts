@@ -1,0 +1,83 @@
+import { DecodeManager } from "./decode.ts";
+import { PrefillManager } from "./prefill.ts";
+import { type RowMove, RowTable } from "./rows.ts";
+import type { SamplingBatch } from "./sampling_batch.ts";
+import type { Sequence } from "./sequence.ts";
+import { StepPlan } from "./step_plan.ts";
+
+export interface SchedulerLimits {
+  readonly maxBatch: number;
+  readonly maxQueue: number;
+  readonly prefillChunk: number;
+  readonly vocabSize: number;
+}
+
+/** Who waits, who has a row, and what the next step computes. First come first served; touches no device. */
+export class Scheduler {
+  readonly rows: RowTable;
+  readonly #waiting: Sequence[] = [];
+  readonly #prefill: PrefillManager;
+  readonly #decode = new DecodeManager();
+  readonly #plan = new StepPlan();
+
+  constructor(readonly limits: SchedulerLimits, sampling: SamplingBatch) {
+    this.rows = new RowTable(limits.maxBatch, [sampling]);
+    this.#prefill = new PrefillManager(limits.prefillChunk, limits.vocabSize);
+  }
+
+  get numWaiting(): number {
+    return this.#waiting.length;
+  }
+
+  get waiting(): readonly Sequence[] {
+    return this.#waiting;
+  }
+
+  find(id: string): Sequence | undefined {
+    const hasId = (sequence: Sequence): boolean => sequence.id === id;
+    return this.rows.sequences.find(hasId) ?? this.#waiting.find(hasId);
+  }
+
+  /** A request may join the queue. A free row counts as room: it is taken at the next step. */
+  canEnqueue(): boolean {
+    return this.numWaiting < this.limits.maxQueue + Math.max(0, this.limits.maxBatch - this.rows.numRows);
+  }
+
+  enqueue(sequence: Sequence): void {
+    this.#waiting.push(sequence);
+  }
+
+  canAdmit(): boolean {
+    return this.numWaiting > 0 && this.rows.numRows < this.limits.maxBatch;
+  }
+
+  /** Gives the request that waits longest a row. */
+  admit(): Sequence {
+    const sequence = this.#waiting.shift();
+    if (sequence === undefined) throw new RangeError("Cannot admit a request: nobody waits");
+    this.rows.append([sequence]);
+    return sequence;
+  }
+
+  /** Takes the sequences that have an outcome out of the queue and returns them. */
+  leaveQueue(): Sequence[] {
+    const leaving = this.#waiting.filter((sequence) => sequence.outcome !== null);
+    if (leaving.length > 0) this.#waiting.splice(0, this.#waiting.length, ...this.#waiting.filter((sequence) => sequence.outcome === null));
+    return leaving;
+  }
+
+  /** Takes the rows that have an outcome out of the table and returns them, with the moves that the cache must make. */
+  leaveRows(): { readonly left: Sequence[]; readonly moves: RowMove[] } {
+    const left = this.rows.sequences.filter((sequence) => sequence.outcome !== null);
+    return { left, moves: left.length === 0 ? [] : this.rows.compact((sequence) => sequence.outcome === null) };
+  }
+
+  /** What the next step computes: every row that decodes, and one chunk of prompts. Empty when there are no rows. Valid until the next call. */
+  schedule(): StepPlan {
+    this.#plan.clear();
+    this.#decode.schedule(this.rows, this.#plan);
+    this.#prefill.schedule(this.rows, this.#plan);
+    this.#plan.pack();
+    return this.#plan;
+  }
+}

@@ -1,0 +1,118 @@
+import type { EngineErrorCode, FinishReason, GenerateRequest, RowTimings, TokenLogprob } from "./messages.ts";
+import { RowEdits } from "./row_edits.ts";
+
+/** Why a sequence leaves: it finished, or it failed alone. */
+export type Outcome =
+  | { readonly type: "finished"; readonly reason: FinishReason }
+  | { readonly type: "failed"; readonly code: EngineErrorCode; readonly message: string };
+
+/**
+ * One request on its way: its tokens and how many of them the cache holds, `cachedLen ≤ length ≤ maxLength`. Everything else is derived.
+ * It knows nothing of the scheduler; `slot` is written by the row table alone.
+ */
+export class Sequence {
+  readonly id: string;
+  readonly promptLength: number;
+  readonly maxLength: number;
+  readonly edits: RowEdits | null;
+  /** Index in the row table and in the cache; -1 while waiting. */
+  slot = -1;
+  outcome: Outcome | null = null;
+  /** Collected while the prompt is scored; null when not asked for or already sent. */
+  promptLogprobs: (TokenLogprob | null)[] | null;
+  admittedMs: number | null = null;
+  firstTokenMs: number | null = null;
+  #tokens: Int32Array<ArrayBuffer>;
+  #length: number;
+  #cachedLen = 0;
+
+  /** `arrival` orders sequences first come first served. */
+  constructor(readonly request: GenerateRequest, readonly arrival: number, readonly submittedMs: number) {
+    this.id = request.id;
+    this.promptLength = request.promptIds.length;
+    this.maxLength = this.promptLength + request.maxTokens;
+    this.#tokens = Int32Array.from(request.promptIds);
+    this.#length = this.promptLength;
+    this.edits = RowEdits.create(request.sampling, request.stopIds, request.promptIds);
+    this.promptLogprobs = this.isScored ? [null] : null;
+  }
+
+  /** Prompt and generated tokens; only the first `length` count. */
+  get tokens(): Int32Array<ArrayBuffer> {
+    return this.#tokens;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Tokens whose KV the cache holds. */
+  get cachedLen(): number {
+    return this.#cachedLen;
+  }
+
+  /** Tokens that the next forward may take. */
+  get numPending(): number {
+    return this.#length - this.#cachedLen;
+  }
+
+  get numGenerated(): number {
+    return this.#length - this.promptLength;
+  }
+
+  /** Prompt tokens are left to compute. Afterwards a row has exactly one pending token at the start of each step. */
+  get isPrefilling(): boolean {
+    return this.#cachedLen < this.promptLength;
+  }
+
+  get isScored(): boolean {
+    return this.request.promptLogprobs >= 0;
+  }
+
+  /** The cache now holds `count` more tokens. */
+  advanceCache(count: number): void {
+    this.#cachedLen += count;
+    this.#assertLengths();
+  }
+
+  /** Takes a sampled token in. */
+  append(token: number): void {
+    if (this.#length === this.#tokens.length) {
+      const grown = new Int32Array(Math.min(this.maxLength, Math.max(64, 2 * this.#length)));
+      grown.set(this.#tokens);
+      this.#tokens = grown;
+    }
+    this.#tokens[this.#length] = token;
+    this.#length++;
+    this.#assertLengths();
+    this.edits?.accept(this.#tokens, this.#length);
+  }
+
+  /**
+   * What the cache holds for the row has led to a drawn token, so it is made of numbers. Of a row that failed, or leaves before it is known,
+   * it may hold NaN.
+   */
+  get hasSoundCache(): boolean {
+    return this.outcome?.type !== "failed" && this.numGenerated > 0;
+  }
+
+  /** Why the sequence ends after its newest token, or null. */
+  finishReason(): FinishReason | null {
+    const isStop = this.numGenerated > 0 && this.request.stopIds.includes(this.#tokens[this.#length - 1] ?? -1);
+    if (isStop) return "stop";
+    return this.#length >= this.maxLength ? "length" : null;
+  }
+
+  timings(nowMs: number): RowTimings {
+    const admittedMs = this.admittedMs ?? nowMs;
+    const firstTokenMs = this.firstTokenMs ?? nowMs;
+    return { queueMs: admittedMs - this.submittedMs, prefillMs: firstTokenMs - admittedMs, decodeMs: nowMs - firstTokenMs };
+  }
+
+  #assertLengths(): void {
+    if (this.#cachedLen <= this.#length && this.#length <= this.maxLength) return;
+    throw new RangeError(
+      `Sequence "${this.id}" has lengths out of order: cached ${this.#cachedLen} ≤ ${this.#length} ≤ ${this.maxLength} must hold`,
+    );
+  }
+}

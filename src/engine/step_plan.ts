@@ -1,0 +1,58 @@
+import { ROW_WORDS, StructArray } from "../native/structs.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** `flags` of a row whose tokens are not undone. */
+const NO_FLAGS = 0;
+
+/** One row's part in a step. */
+export interface StepRow {
+  readonly sequence: Sequence;
+  /** Tokens to compute, ≥ 1. */
+  readonly count: number;
+  /** Trailing positions whose logits are wanted. */
+  readonly outputs: number;
+  /** The last logits row is drawn from: the step brings the sequence a token. */
+  readonly isSampled: boolean;
+}
+
+/** The one forward of a step: its rows in slot order, packed as `rl_forward` takes them. The buffers are reused from step to step. */
+export class StepPlan {
+  readonly rows = new StructArray(ROW_WORDS);
+  tokens = new Int32Array(0);
+  numTokens = 0;
+  numOutputs = 0;
+  readonly #stepRows: StepRow[] = [];
+
+  get numRows(): number {
+    return this.#stepRows.length;
+  }
+
+  get stepRows(): readonly StepRow[] {
+    return this.#stepRows;
+  }
+
+  clear(): void {
+    this.#stepRows.length = 0;
+    this.numTokens = this.numOutputs = 0;
+  }
+
+  /** Adds a row in any order; `pack` sorts. */
+  add(row: StepRow): void {
+    this.#stepRows.push(row);
+  }
+
+  /** Puts the rows in slot order, which the forward runs fastest, and packs them and their pending tokens. */
+  pack(): void {
+    this.#stepRows.sort((a, b) => a.sequence.slot - b.sequence.slot);
+    this.rows.reserve(this.numRows);
+    const numTokens = this.#stepRows.reduce((sum, row) => sum + row.count, 0);
+    if (this.tokens.length < numTokens) this.tokens = new Int32Array(Math.max(numTokens, 2 * this.tokens.length));
+    for (const [index, { sequence, count, outputs }] of this.#stepRows.entries()) {
+      const { slot, cachedLen } = sequence;
+      this.rows.int32.set([slot, cachedLen, count, outputs, NO_FLAGS], index * ROW_WORDS);
+      this.tokens.set(sequence.tokens.subarray(cachedLen, cachedLen + count), this.numTokens);
+      this.numTokens += count;
+      this.numOutputs += outputs;
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import type { NativeLibrary } from "./library.ts";
+
+export interface NativeCacheInfo {
+  readonly slots: number;
+  /** Tokens that one slot has room for. */
+  readonly capacity: number;
+  readonly bytes: number;
+}
+
+/** KV of all slots of one model. Made by `NativeModel.newCache`. */
+export class NativeCache {
+  #handle: Deno.PointerValue;
+  readonly #library: NativeLibrary;
+  readonly #onClose: () => void;
+  readonly #info = new BigInt64Array(3);
+
+  constructor(library: NativeLibrary, model: Deno.PointerObject, onClose: () => void) {
+    const out = new BigUint64Array(1);
+    library.check("rl_cache_new", library.symbols.rl_cache_new(model, out));
+    this.#library = library;
+    this.#onClose = onClose;
+    this.#handle = Deno.UnsafePointer.create(out[0] ?? 0n);
+  }
+
+  /** The C handle, for other classes of the fence. @throws {TypeError} when closed. */
+  get unsafeHandle(): Deno.PointerObject {
+    if (this.#handle === null) throw new TypeError("Cannot use a cache: it is closed");
+    return this.#handle;
+  }
+
+  /** Room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back. */
+  resize(slots: number, capacity: number): void {
+    this.#library.check("rl_cache_resize", this.#library.symbols.rl_cache_resize(this.unsafeHandle, slots, capacity));
+  }
+
+  /** Copies the first `length` tokens of slot `from` over slot `to`. */
+  move(from: number, to: number, length: number): void {
+    this.#library.check("rl_cache_move", this.#library.symbols.rl_cache_move(this.unsafeHandle, from, to, length));
+  }
+
+  /** Fills slot `slot` with zeros: a NaN that a row left there would reach the next one. */
+  clear(slot: number): void {
+    this.#library.check("rl_cache_clear", this.#library.symbols.rl_cache_clear(this.unsafeHandle, slot));
+  }
+
+  info(): NativeCacheInfo {
+    this.#library.check("rl_cache_info", this.#library.symbols.rl_cache_info(this.unsafeHandle, this.#info));
+    return { slots: Number(this.#info[0]), capacity: Number(this.#info[1]), bytes: Number(this.#info[2]) };
+  }
+
+  close(): void {
+    if (this.#handle === null) return;
+    const handle = this.#handle;
+    this.#handle = null;
+    this.#onClose();
+    this.#library.check("rl_cache_free", this.#library.symbols.rl_cache_free(handle));
+  }
+}

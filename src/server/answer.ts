@@ -1,0 +1,57 @@
+/** What the two shapes of answers have in common. */
+import type { AnswerToken } from "./choice_text.ts";
+import type { ChoiceResult, GenerationEvent, GenerationSummary } from "./generation.ts";
+import type { Timings, Usage } from "./schemas/responses.ts";
+
+/** Builds the bodies of one request's answer: one whole body, or the chunks of a stream. */
+export interface Answer {
+  whole(results: readonly ChoiceResult[], numbers: AnswerNumbers): unknown;
+  /** Chunks before any token. */
+  opening(): readonly unknown[];
+  /** Chunks for one event; none when it has nothing to show. */
+  chunks(event: GenerationEvent): readonly unknown[];
+  /** The last chunk, for those who asked for it: no choices. */
+  usageChunk(numbers: AnswerNumbers): unknown;
+}
+
+/** What is the same in every body and chunk of one answer. */
+export interface AnswerIdentity {
+  readonly id: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly model: string;
+  readonly system_fingerprint: string;
+}
+
+export interface AnswerNumbers {
+  readonly usage: Usage;
+  readonly timings: Timings;
+}
+
+export function answerNumbers(promptTokens: number, summary: GenerationSummary): AnswerNumbers {
+  const { completionTokens } = summary;
+  return {
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+      prompt_tokens_details: { cached_tokens: 0 },
+    },
+    timings: {
+      queue_ms: rounded(summary.queueMs),
+      prefill_ms: rounded(summary.prefillMs),
+      decode_ms: rounded(summary.decodeMs),
+      tokens_per_second: rounded(summary.tokensPerSecond),
+    },
+  };
+}
+
+function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 1000) / 1000;
+}
+
+/** Ids of an answer; the token that ended it is one of them, though it has no text. */
+export function answerTokenIds(tokens: readonly AnswerToken[], stopToken: number | null): number[] {
+  const ids = tokens.map(({ id }) => id);
+  return stopToken === null ? ids : [...ids, stopToken];
+}

@@ -1,0 +1,143 @@
+/** The application: every route, what stands in front of all of them, and what happens to what they throw. */
+import { Hono } from "hono";
+import type { Engine } from "../engine/engine.ts";
+import type { LoadedModel } from "../models/loaded_model.ts";
+import { Admission } from "./admission.ts";
+import { ApiError, errorResponse, toApiError } from "./errors.ts";
+import { Exchange } from "./exchange.ts";
+import type { Generation } from "./generation.ts";
+import { formatRecord } from "./logging.ts";
+import { ServerMetrics } from "./metrics.ts";
+import { type ServerOptions, withDefaults } from "./options.ts";
+import { chatCompletions } from "./routes/chat_completions.ts";
+import { completions } from "./routes/completions.ts";
+import { health } from "./routes/health.ts";
+import { metrics } from "./routes/metrics.ts";
+import { getModel, listModels } from "./routes/models.ts";
+import { openApi } from "./routes/openapi.ts";
+import { applyTemplate, detokenize, tokenize } from "./routes/tokenize.ts";
+import { Security } from "./security.ts";
+import { serveModel } from "./served_model.ts";
+import type { Handler, Services } from "./services.ts";
+
+export interface AppOptions {
+  readonly model: LoadedModel;
+  readonly engine: Engine;
+  /** What is left out takes its default. */
+  readonly options?: Partial<ServerOptions>;
+}
+
+/** The application, to be called by `Deno.serve` or by a test. */
+export interface App {
+  readonly fetch: (request: Request) => Promise<Response>;
+  /** Requests whose generation runs. */
+  readonly numLive: number;
+  /** New requests are refused; those that run go on. */
+  drain(): void;
+  /** Ends every running generation; streams get `error` as their last event. */
+  abortAll(error: Error): void;
+  /** Lets go of the engine. */
+  close(): void;
+}
+
+type Env = { Bindings: { readonly exchange: Exchange } };
+type Method = "GET" | "POST";
+
+const ROUTES: readonly (readonly [Method, string, Handler])[] = [
+  ["POST", "/v1/chat/completions", chatCompletions],
+  ["POST", "/v1/completions", completions],
+  ["GET", "/v1/models", listModels],
+  ["GET", "/v1/models/:id{.+}", getModel],
+  ["POST", "/tokenize", tokenize],
+  ["POST", "/detokenize", detokenize],
+  ["POST", "/apply-template", applyTemplate],
+  ["GET", "/openapi.json", openApi],
+  ["GET", "/health", health],
+  ["GET", "/metrics", metrics],
+];
+
+export function createApp({ model, engine, options }: AppOptions): App {
+  const settings = withDefaults(options ?? {});
+  const admission = new Admission(settings.maxBatch, settings.maxQueue);
+  const services: Services = {
+    model: serveModel(model, settings.maxContext, settings.version, settings.nowMs()),
+    engine,
+    options: settings,
+    admission,
+    metrics: new ServerMetrics(engine, () => admission.numLive),
+    live: new Set<Generation>(),
+  };
+  const security = new Security(settings);
+  const hono = routes(services, security);
+  return {
+    fetch: (request) => handle(services, security, hono, request),
+    get numLive(): number {
+      return services.live.size;
+    },
+    drain: () => admission.drain(),
+    abortAll: (error) => services.live.forEach((generation) => generation.abort(error)),
+    close: () => services.metrics.close(),
+  };
+}
+
+function routes(services: Services, security: Security): Hono<Env> {
+  const hono = new Hono<Env>();
+  hono.use(async (context, next) => {
+    security.checkHost(context.req.raw);
+    if (context.req.path !== "/health") security.checkKey(context.req.raw);
+    await next();
+  });
+  for (const [method, path, handler] of ROUTES) {
+    hono.on(method, path, (context) => {
+      const { exchange } = context.env;
+      exchange.route = path;
+      return handler(services, exchange);
+    });
+    hono.all(path, (context) => {
+      throw new ApiError(405, `${path} takes ${method}; found ${context.req.method}`, {
+        code: "method_not_allowed",
+        headers: { allow: method === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS" },
+      });
+    });
+  }
+  hono.notFound((context) => {
+    throw new ApiError(404, `There is no route ${JSON.stringify(context.req.path.slice(0, 200))}`, { code: "not_found" });
+  });
+  hono.onError((error, context) => {
+    context.env.exchange.fail(error);
+    return errorResponse(toApiError(error));
+  });
+  return hono;
+}
+
+/** Everything around a request: its id, CORS, its line in the log, its place in the counters. */
+async function handle(services: Services, security: Security, hono: Hono<Env>, request: Request): Promise<Response> {
+  const { options, metrics } = services;
+  const exchange = new Exchange({
+    request,
+    requestId: requestIdOf(request) ?? `req_${options.newId()}`,
+    startMs: options.nowMs(),
+    onEnd: (ended) => {
+      metrics.countRequest(ended.route, ended.status);
+      if (ended.isClientGone) metrics.countDisconnect();
+      const record = ended.record(options.nowMs());
+      options.writeLog?.(formatRecord(record, options.logFormat, options.nowMs()), record);
+    },
+  });
+  const isPreflight = request.method === "OPTIONS";
+  // A preflight never has a key. It gets no data, and allowed pages get the headers they ask for.
+  const response = isPreflight ? new Response(null, { status: 204 }) : await hono.fetch(request, { exchange });
+  const { body, status } = response;
+  const headers = new Headers(response.headers);
+  headers.set("x-request-id", exchange.requestId);
+  security.addCorsHeaders(request, headers);
+  if (!exchange.isClientGone) exchange.status = status;
+  if (!exchange.isStreaming) exchange.end();
+  return new Response(body, { status, headers });
+}
+
+/** The client's own id, when it is one that can stand in a log. */
+function requestIdOf(request: Request): string | null {
+  const id = request.headers.get("x-request-id");
+  return id !== null && /^[\w.-]{1,64}$/.test(id) ? id : null;
+}

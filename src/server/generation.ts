@@ -1,0 +1,220 @@
+/** Runs the sequences of one request and hands out what they bring, merged for as long as nobody asks. Stream and non-stream read the same deltas. */
+import { type Engine, EngineError } from "../engine/engine.ts";
+import type { GenerateRequest, RowTimings, RowUpdate, TokenLogprob } from "../engine/messages.ts";
+import type { Tokenizer } from "../tokenizer/tokenizer.ts";
+import { type AnswerToken, type ChoiceDelta, ChoiceText, type ChoiceTextOptions } from "./choice_text.ts";
+
+/** One sequence to run. Its place in the list is the index of its choice. */
+export interface Sequence extends ChoiceTextOptions {
+  readonly request: GenerateRequest;
+}
+
+/** News of one choice. */
+export interface GenerationEvent extends ChoiceDelta {
+  readonly index: number;
+  /** With the choice's first event, when asked for. */
+  readonly promptLogprobs: readonly (TokenLogprob | null)[] | null;
+}
+
+/** Numbers of a request, for usage, timings, log and histograms. Times are the slowest sequence's. */
+export interface GenerationSummary {
+  readonly completionTokens: number;
+  /** null when a sequence ended before the engine told (a stop string, a client that left). */
+  readonly queueMs: number | null;
+  readonly prefillMs: number | null;
+  readonly decodeMs: number | null;
+  readonly tokensPerSecond: number | null;
+  /** From the start to the first token; null when none came. */
+  readonly firstTokenMs: number | null;
+}
+
+export interface GenerationOptions {
+  readonly tokenizer: Tokenizer | null;
+  readonly nowMs: () => number;
+  /** Called once, when every sequence has ended, however it ended. */
+  readonly onEnd: (summary: GenerationSummary) => void;
+}
+
+type PendingEvent = { -readonly [Key in keyof GenerationEvent]: GenerationEvent[Key] } & { readonly tokens: AnswerToken[] };
+
+interface Choice {
+  readonly text: ChoiceText;
+  readonly updates: AsyncIterableIterator<RowUpdate>;
+  pending: PendingEvent | null;
+  timings: RowTimings | null;
+}
+
+export class Generation {
+  readonly #choices: readonly Choice[];
+  readonly #options: GenerationOptions;
+  readonly #startMs: number;
+  #firstTokenMs: number | null = null;
+  #lastTokenMs: number | null = null;
+  #numRunning: number;
+  #failure: { readonly error: unknown } | null = null;
+  #news = Promise.withResolvers<void>();
+
+  constructor(engine: Engine, sequences: readonly Sequence[], options: GenerationOptions) {
+    this.#options = options;
+    this.#startMs = options.nowMs();
+    this.#numRunning = sequences.length;
+    this.#choices = startAll(engine, sequences).map((updates, index) => ({
+      text: new ChoiceText(options.tokenizer, sequences[index]!),
+      updates,
+      pending: null,
+      timings: null,
+    }));
+    this.#choices.forEach((choice, index) => void this.#run(choice, index));
+  }
+
+  get numChoices(): number {
+    return this.#choices.length;
+  }
+
+  /** What ended the request early; null while nothing did. */
+  get failure(): { readonly error: unknown } | null {
+    return this.#failure;
+  }
+
+  /** Settles with the first news of any choice, a failure included; never rejects. */
+  get firstNews(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  /** Ends all sequences that still run; readers get `error`. */
+  abort(error: unknown): void {
+    if (this.#numRunning === 0) return;
+    this.#fail(error);
+  }
+
+  /**
+   * The events of all choices until each has had its finish reason. For one reader.
+   * @throws whatever failed a sequence: a request is served whole or not at all.
+   */
+  async *events(): AsyncGenerator<GenerationEvent> {
+    while (true) {
+      await this.#news.promise;
+      const isLast = this.#numRunning === 0;
+      if (!isLast) this.#news = Promise.withResolvers();
+      const events = this.#choices.map((choice) => {
+        const { pending } = choice;
+        choice.pending = null;
+        return pending;
+      });
+      // Only what was read in one go is handed out here; what comes meanwhile merges until the next turn.
+      for (const event of events) if (event !== null) yield event;
+      if (this.#failure !== null) throw this.#failure.error;
+      if (isLast) return;
+    }
+  }
+
+  summary(): GenerationSummary {
+    const completionTokens = this.#choices.reduce((sum, { text }) => sum + text.numTokens, 0);
+    const slowest = (part: keyof RowTimings): number | null =>
+      this.#choices.every(({ timings }) => timings !== null) ? Math.max(...this.#choices.map(({ timings }) => timings![part])) : null;
+    const hasTokens = this.#firstTokenMs !== null && this.#lastTokenMs !== null;
+    const decodeMs = slowest("decodeMs") ?? (hasTokens ? this.#lastTokenMs! - this.#firstTokenMs! : null);
+    return {
+      completionTokens,
+      queueMs: slowest("queueMs"),
+      prefillMs: slowest("prefillMs"),
+      decodeMs,
+      tokensPerSecond: decodeMs !== null && decodeMs > 0 ? completionTokens / (decodeMs / 1000) : null,
+      firstTokenMs: this.#firstTokenMs === null ? null : this.#firstTokenMs - this.#startMs,
+    };
+  }
+
+  /** Reads as fast as the engine writes, so that a slow client keeps no row and no queue waiting. */
+  async #run(choice: Choice, index: number): Promise<void> {
+    try {
+      let isFinished = false;
+      while (!isFinished) {
+        const result = await choice.updates.next();
+        if (this.#failure !== null) return;
+        if (result.done) throw new EngineError("engine_error", "The engine ended a sequence without a finish reason");
+        isFinished = this.#take(choice, index, result.value);
+      }
+      this.#endChoice(choice);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** @returns whether the choice has ended. */
+  #take(choice: Choice, index: number, update: RowUpdate): boolean {
+    if (update.finishReason === "cancelled") throw new EngineError("engine_error", "The engine cancelled a sequence by itself");
+    if (update.tokens.length > 0) {
+      this.#lastTokenMs = this.#options.nowMs();
+      this.#firstTokenMs ??= this.#lastTokenMs;
+    }
+    choice.timings = update.timings ?? null;
+    const event = { ...choice.text.push(update), index, promptLogprobs: update.promptLogprobs ?? null };
+    if (choice.pending === null) choice.pending = { ...event, tokens: [...event.tokens] };
+    else mergeInto(choice.pending, event);
+    // An answer that is cut by a stop string ends here, whatever the engine still sends.
+    if (event.finishReason === null) this.#news.resolve();
+    return event.finishReason !== null;
+  }
+
+  #endChoice(choice: Choice): void {
+    this.#numRunning--;
+    leave(choice.updates);
+    if (this.#numRunning === 0) this.#options.onEnd(this.summary());
+    this.#news.resolve();
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failure !== null) return;
+    this.#failure = { error };
+    this.#numRunning = 0;
+    for (const { updates } of this.#choices) leave(updates);
+    this.#options.onEnd(this.summary());
+    this.#news.resolve();
+  }
+}
+
+/** Starts every sequence, or none: those that started before one failed to are left again. */
+function startAll(engine: Engine, sequences: readonly Sequence[]): AsyncIterableIterator<RowUpdate>[] {
+  const started: AsyncIterableIterator<RowUpdate>[] = [];
+  try {
+    for (const { request } of sequences) started.push(engine.generate(request));
+    return started;
+  } catch (error) {
+    started.forEach(leave);
+    throw error;
+  }
+}
+
+/** Tells the engine that nobody reads on. What it answers to that is of no interest any more. */
+function leave(updates: AsyncIterableIterator<RowUpdate>): void {
+  updates.return?.().catch(() => {});
+}
+
+function mergeInto(pending: PendingEvent, newer: GenerationEvent): void {
+  pending.text += newer.text;
+  for (const token of newer.tokens) pending.tokens.push(token);
+  pending.stopToken ??= newer.stopToken;
+  pending.finishReason ??= newer.finishReason;
+  pending.promptLogprobs ??= newer.promptLogprobs;
+}
+
+/** One choice's whole answer. */
+export type ChoiceResult = Omit<GenerationEvent, "finishReason"> & { readonly finishReason: "stop" | "length" };
+
+/** All answers, once every choice has ended. */
+export async function collect(generation: Generation): Promise<ChoiceResult[]> {
+  const parts = Array.from({ length: generation.numChoices }, (): GenerationEvent[] => []);
+  for await (const event of generation.events()) parts[event.index]!.push(event);
+  return parts.map((events) => {
+    const finishReason = events.at(-1)?.finishReason ?? "stop";
+    const last = <T>(pick: (event: GenerationEvent) => T | null): T | null => events.map(pick).findLast((value) => value !== null) ?? null;
+    return {
+      index: events[0]!.index,
+      text: events.map(({ text }) => text).join(""),
+      tokens: events.flatMap(({ tokens }) => tokens),
+      stopToken: last(({ stopToken }) => stopToken),
+      promptLogprobs: last(({ promptLogprobs }) => promptLogprobs),
+      finishReason,
+    };
+  });
+}

@@ -1,0 +1,76 @@
+/** What Rowlock counts, under the names of `/metrics`. */
+import type { Engine } from "../engine/engine.ts";
+import { Counter, Histogram, type Metric, Reading } from "./prometheus.ts";
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
+
+/** Numbers of one request, for histograms. */
+export interface RequestTimes {
+  readonly requestSeconds: number;
+  /** null when no token came. */
+  readonly firstTokenSeconds: number | null;
+}
+
+export class ServerMetrics {
+  readonly #requests = new Counter("rowlock_requests_total", "Requests answered, by route and status.");
+  readonly #disconnects = new Counter("rowlock_disconnects_total", "Requests whose client went away before the end.");
+  readonly #stepRows = new Histogram("rowlock_step_rows", "Rows that took part in a step.", ROWS);
+  readonly #stepSeconds = new Histogram("rowlock_step_seconds", "Time of one step.", SECONDS);
+  readonly #firstToken = new Histogram("rowlock_time_to_first_token_seconds", "Time from a request's arrival to its first token.", SECONDS);
+  readonly #request = new Histogram("rowlock_request_seconds", "Time from a generating request's arrival to its end.", SECONDS);
+  readonly #metrics: readonly Metric[];
+  readonly #stopListening: () => void;
+
+  /** @param numLiveSequences sequences that the server has handed to the engine. */
+  constructor(engine: Engine, numLiveSequences: () => number) {
+    const gauge = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "gauge", read);
+    const total = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "counter", read);
+    this.#metrics = [
+      gauge("rowlock_up", "1 when requests can be served.", () => engine.health.ok ? 1 : 0),
+      gauge("rowlock_rows_active", "Rows that are generating or prefilling.", () => engine.stats.rowsActive),
+      gauge("rowlock_rows_waiting", "Sequences that wait for a row.", () => engine.stats.rowsWaiting),
+      gauge("rowlock_sequences_live", "Sequences admitted and not yet finished.", numLiveSequences),
+      total("rowlock_steps_total", "Steps of the engine.", () => engine.stats.steps),
+      total("rowlock_prompt_tokens_total", "Prompt tokens computed.", () => engine.stats.promptTokens),
+      total("rowlock_generated_tokens_total", "Tokens generated.", () => engine.stats.generatedTokens),
+      gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
+      gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
+      gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
+      gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
+      this.#requests,
+      this.#disconnects,
+      this.#stepRows,
+      this.#stepSeconds,
+      this.#firstToken,
+      this.#request,
+    ];
+    this.#stopListening = engine.onStep((stats) => {
+      this.#stepRows.observe(stats.stepRows);
+      this.#stepSeconds.observe(stats.stepMs / 1000);
+    });
+  }
+
+  /** @param route a route's pattern, never the path that was sent: labels must stay few. */
+  countRequest(route: string, status: number): void {
+    this.#requests.add(1, { route, status: String(status) });
+  }
+
+  countDisconnect(): void {
+    this.#disconnects.add(1);
+  }
+
+  observeGeneration({ requestSeconds, firstTokenSeconds }: RequestTimes): void {
+    this.#request.observe(requestSeconds);
+    if (firstTokenSeconds !== null) this.#firstToken.observe(firstTokenSeconds);
+  }
+
+  /** The page. */
+  render(): string {
+    return `${this.#metrics.map((metric) => metric.render()).join("\n")}\n`;
+  }
+
+  close(): void {
+    this.#stopListening();
+  }
+}

@@ -1,0 +1,129 @@
+/** From what a client sent as its prompt to token ids. */
+import { encodeChat, renderChat } from "../tokenizer/chat_prompt.ts";
+import type { ChatTemplate } from "../tokenizer/chat_template.ts";
+import { RESERVED_TEMPLATE_NAMES } from "../tokenizer/jinja_template.ts";
+import type { Tokenizer } from "../tokenizer/tokenizer.ts";
+import { contextOverflow } from "./admission.ts";
+import type { EchoedPrompt } from "./completion_answer.ts";
+import { ApiError, invalidValue } from "./errors.ts";
+import { show } from "./schemas/fields.ts";
+import type { Message } from "./schemas/messages.ts";
+import type { PromptInput } from "./schemas/completions.ts";
+import type { ServedModel } from "./served_model.ts";
+
+/** Texts up to this many characters per token of context are tokenized without a closer look. */
+const EASY_CHARS_PER_TOKEN = 8;
+
+/** Names that other servers let a client set and that would replace the template or its inputs. */
+const REFUSED_KWARGS = new Set([...RESERVED_TEMPLATE_NAMES, "chat_template", "tokenize", "continue_final_message", "conversation"]);
+
+type TemplateMessage = Record<string, unknown>;
+
+export interface ChatInput {
+  readonly messages: readonly Message[];
+  readonly kwargs: Readonly<Record<string, unknown>>;
+}
+
+/** The tokenizer. @throws {ApiError} 400 for models that come without one. */
+export function requireTokenizer(model: ServedModel, param: string): Tokenizer {
+  const { tokenizer } = model.loaded;
+  if (tokenizer === null) throw invalidValue(param, "needs a tokenizer, and the loaded model has none; send token ids to /v1/completions");
+  return tokenizer;
+}
+
+function requireTemplate(model: ServedModel): ChatTemplate {
+  const { chatTemplate, id } = model.loaded;
+  if (chatTemplate !== null) return chatTemplate;
+  throw new ApiError(400, `messages: the model ${show(id)} has no chat template; use /v1/completions`, {
+    param: "messages",
+    code: "no_chat_template",
+  });
+}
+
+/** The ids of a conversation. A last message of the assistant is the beginning of the answer. */
+export function chatPromptIds(model: ServedModel, input: ChatInput): number[] {
+  const tokenizer = requireTokenizer(model, "messages");
+  const template = requireTemplate(model);
+  const messages = prepare(model, input);
+  return encodeChat(tokenizer, template, messages, { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) });
+}
+
+/** The same as text, for people. */
+export function chatPromptText(model: ServedModel, input: ChatInput): string {
+  const tokenizer = requireTokenizer(model, "messages");
+  const template = requireTemplate(model);
+  const messages = prepare(model, input);
+  return renderChat(tokenizer, template, messages, { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) });
+}
+
+/** Whether the last message is the beginning of the answer. */
+export function isPrefill(messages: readonly Message[]): boolean {
+  const last = messages.at(-1);
+  return last?.role === "assistant" && textOf(last.content) !== "" && !last.tool_calls?.length;
+}
+
+function prepare(model: ServedModel, { messages, kwargs }: ChatInput): TemplateMessage[] {
+  const reserved = Object.keys(kwargs).find((name) => REFUSED_KWARGS.has(name));
+  if (reserved !== undefined) {
+    throw invalidValue("chat_template_kwargs", `must not name the template's own inputs; found ${show(reserved)}`);
+  }
+  const prepared = messages.map(toTemplateMessage);
+  checkLength(model, prepared.reduce((sum, { content }) => sum + (content as string).length, 0), "messages");
+  return prepared;
+}
+
+/** What templates expect: content as text, the role that they know, no keys with null. */
+function toTemplateMessage(message: Message): TemplateMessage {
+  const { role, content, ...rest } = message;
+  const given = Object.entries(rest).filter(([, value]) => value !== null && value !== undefined);
+  return { role: role === "developer" ? "system" : role, content: textOf(content), ...Object.fromEntries(given) };
+}
+
+function textOf(content: Message["content"]): string {
+  if (content === null || content === undefined) return "";
+  return typeof content === "string" ? content : content.map(({ text }) => text).join("");
+}
+
+export interface CompletionPromptOptions {
+  /** The text of control tokens stands for the tokens. */
+  readonly parsesSpecial: boolean;
+  /** Only an echo shows the text of ids. */
+  readonly isEcho: boolean;
+}
+
+/** The prompts of a completion request: one, or several. */
+export function completionPrompts(model: ServedModel, prompt: PromptInput, options: CompletionPromptOptions): EchoedPrompt[] {
+  if (typeof prompt === "string") return [textPrompt(model, prompt, options)];
+  if (typeof prompt[0] === "number") return [idPrompt(model, prompt as number[], options)];
+  return (prompt as (string | number[])[]).map((item) =>
+    typeof item === "string" ? textPrompt(model, item, options) : idPrompt(model, item, options)
+  );
+}
+
+function textPrompt(model: ServedModel, text: string, { parsesSpecial }: CompletionPromptOptions): EchoedPrompt {
+  const tokenizer = requireTokenizer(model, "prompt");
+  checkLength(model, text.length, "prompt");
+  const ids = tokenizer.encode(text, { addSpecial: true, parseSpecial: parsesSpecial });
+  if (ids.length > 0) return { ids, text };
+  // There has to be a token whose answer is the first one of the text.
+  if (tokenizer.bosId === null) throw invalidValue("prompt", 'must have at least 1 token, as the model has no BOS token; found ""');
+  return { ids: [tokenizer.bosId], text };
+}
+
+/** Ids are taken as they are; whether the vocabulary has them is checked at admission. */
+function idPrompt(model: ServedModel, ids: number[], { isEcho }: CompletionPromptOptions): EchoedPrompt {
+  const { tokenizer, vocabSize } = model.loaded;
+  const canDecode = isEcho && tokenizer !== null && ids.every((id) => id >= 0 && id < vocabSize);
+  return { ids, text: canDecode ? tokenizer.decode(ids, { keepSpecial: true }) : "" };
+}
+
+/**
+ * Refuses a text that cannot fit before time is spent on its tokens: no token has more characters than the longest one.
+ * @throws {ApiError} 400 `context_length_exceeded`.
+ */
+export function checkLength(model: ServedModel, numChars: number, param: string): void {
+  const { maxContext } = model;
+  if (numChars <= EASY_CHARS_PER_TOKEN * maxContext) return;
+  const numTokens = Math.ceil(numChars / Math.max(1, model.longestTokenBytes()));
+  if (numTokens > maxContext) throw contextOverflow(`at least ${numTokens}`, maxContext, param);
+}

@@ -1,0 +1,47 @@
+/** What a client sees of tokenizer and chat template. */
+import { readJsonBody } from "../json_body.ts";
+import { chatPromptText, checkLength, requireTokenizer } from "../prompts.ts";
+import { parseRequest } from "../schemas/parse.ts";
+import type { ApplyTemplateResponse, DetokenizeResponse, TokenizeResponse } from "../schemas/responses.ts";
+import { ApplyTemplateRequest, DetokenizeRequest, TokenizeRequest } from "../schemas/tokenize.ts";
+import { refuseUnsupported, UNSUPPORTED_IN_CHAT } from "../schemas/unsupported.ts";
+import { checkTokenIds } from "../served_model.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Services } from "../services.ts";
+import { nameToken } from "../token_names.ts";
+
+/** POST /tokenize */
+export async function tokenize({ model, options }: Services, { request }: Exchange): Promise<Response> {
+  const fields = parseRequest(TokenizeRequest, await readJsonBody(request, options));
+  const tokenizer = requireTokenizer(model, "content");
+  checkLength(model, fields.content.length, "content");
+  const tokens = tokenizer.encode(fields.content, { addSpecial: fields.add_special ?? false, parseSpecial: fields.parse_special ?? false });
+  const body: TokenizeResponse = {
+    tokens,
+    count: tokens.length,
+    max_model_len: model.maxContext,
+    ...(fields.with_pieces ? { pieces: tokens.map((id) => nameToken(tokenizer, id).token) } : {}),
+  };
+  return Response.json(body);
+}
+
+/** POST /detokenize */
+export async function detokenize({ model, options }: Services, { request }: Exchange): Promise<Response> {
+  const fields = parseRequest(DetokenizeRequest, await readJsonBody(request, options));
+  const tokenizer = requireTokenizer(model, "tokens");
+  checkTokenIds(fields.tokens, model.loaded.vocabSize, "tokens");
+  const content = fields.tokens.length === 0 ? "" : tokenizer.decode(fields.tokens, { keepSpecial: fields.keep_special ?? false });
+  const body: DetokenizeResponse = { content };
+  return Response.json(body);
+}
+
+/** POST /apply-template */
+export async function applyTemplate({ model, options }: Services, { request }: Exchange): Promise<Response> {
+  const sent = await readJsonBody(request, options);
+  refuseUnsupported(sent, UNSUPPORTED_IN_CHAT);
+  const fields = parseRequest(ApplyTemplateRequest, sent);
+  const body: ApplyTemplateResponse = {
+    prompt: chatPromptText(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} }),
+  };
+  return Response.json(body);
+}

@@ -1,0 +1,77 @@
+/** The sampling fields of a request, shared by chat completions and completions: names, domains, descriptions. */
+import { z } from "zod";
+import { boolean, integer, number, optional, show, string, tokenIds } from "./fields.ts";
+
+export const MIN_SEED = -(2n ** 63n);
+export const MAX_SEED = 2n ** 64n - 1n;
+
+const seed = z.unknown().superRefine((value, context) => {
+  const isInteger = typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value));
+  if (!isInteger) {
+    context.addIssue({ code: "custom", message: `must be an integer from -2^63 to 2^64-1; found ${show(value)}` });
+  } else if (BigInt(value) < MIN_SEED || BigInt(value) > MAX_SEED) {
+    context.addIssue({
+      code: "custom",
+      message: `must be an integer from -2^63 to 2^64-1; found ${value}`,
+      params: { isOutOfRange: true },
+    });
+  }
+}).meta({
+  type: "integer",
+  description: "Any 64-bit integer, kept exact; a negative one stands for its two's complement. -1 or null: a random one.",
+}) as unknown as z.ZodType<number | bigint, number | bigint>;
+
+const words = (description: string, maxItems: number, maxLength: number): z.ZodType<string[], string[]> =>
+  z.array(
+    string("A text").refine((text) => text.length > 0 && text.length <= maxLength, {
+      error: (issue) => `must have 1 to ${maxLength} characters; found ${(issue.input as string).length}`,
+    }),
+    { error: (issue) => `must be a list of strings; found ${show(issue.input)}` },
+  ).max(maxItems, { error: (issue) => `must have at most ${maxItems} strings; found ${(issue.input as unknown[]).length}` })
+    .meta({ description });
+
+const logitBias = z.record(z.string(), number("Added to the token's logit", { min: -100, max: 100 }), {
+  error: (issue) => `must be an object of token ids and numbers; found ${show(issue.input)}`,
+}).meta({ description: "Token id → number added to its logit." });
+
+const UNIT = { min: 0, max: 1 };
+const PENALTY = { min: -2, max: 2 };
+
+/** The shape to spread into a request schema. */
+export const SAMPLING_SHAPE = {
+  temperature: optional(number("0 is greedy: the most likely token, lowest id first.", { min: 0, max: 100 })),
+  top_p: optional(number("Smallest set of tokens whose mass reaches this; 1 is off, 0 keeps the best token.", UNIT)),
+  top_k: optional(
+    integer("Keeps the k most likely tokens; -1, 0 and the size of the vocabulary or more are off.", { min: -1, max: Infinity }),
+  ),
+  min_p: optional(number("Drops tokens less likely than this times the best one; 0 is off.", UNIT)),
+  seed: optional(seed),
+  top_n_sigma: optional(
+    number("Drops logits more than n standard deviations below the best; 0 and -1 are off.", { min: 0, max: 1000, also: [-1] }),
+  ),
+  p_less: optional(boolean("Threshold by the distribution's own collision probability.")),
+  typical_p: optional(number("Locally typical sampling; 1 and 0 are off.", UNIT)),
+  temperature_last: optional(boolean("The rank filters look at the distribution before temperature.")),
+  repetition_penalty: optional(number("Divides or multiplies the logits of tokens seen; 1 and 0 are off.", { min: 0, max: 100 })),
+  repeat_penalty: optional(number("Another name of repetition_penalty.", { min: 0, max: 100 })),
+  repetition_context_size: optional(
+    integer("Tokens that the repetition penalty looks back at; -1 is the whole context, 0 is off.", { min: -1, max: Infinity }),
+  ),
+  presence_penalty: optional(number("Subtracted once from the logit of every token generated so far.", PENALTY)),
+  frequency_penalty: optional(number("Subtracted from a token's logit for every time it was generated.", PENALTY)),
+  dry_multiplier: optional(number("Strength of the DRY penalty; 0 is off.", { min: 0, max: 100 })),
+  dry_base: optional(number("Growth of the DRY penalty per repeated token; 0 is off.", { min: 1, max: 100, also: [0] })),
+  dry_allowed_length: optional(integer("Repetitions up to this length are free.", { min: 0, max: Infinity })),
+  dry_penalty_last_n: optional(integer("Tokens that DRY looks back at; -1 is the whole context, 0 is off.", { min: -1, max: Infinity })),
+  dry_sequence_breakers: optional(words("Texts that end a repetition.", 32, 40)),
+  xtc_probability: optional(number("Chance that XTC removes the top choices at a position; 0 is off.", UNIT)),
+  xtc_threshold: optional(number("XTC removes all but the least likely of the tokens at least this likely; above 0.5 is off.", UNIT)),
+  logit_bias: optional(logitBias),
+  min_tokens: optional(integer("End-of-sequence tokens are banned until this many tokens are generated.", { min: 0, max: Infinity })),
+  ignore_eos: optional(boolean("Go on after an end-of-sequence token.")),
+  bad_words: optional(words("Texts that must not be generated.", 256, 256)),
+  allowed_token_ids: optional(tokenIds("Only these tokens may be drawn.")),
+};
+
+export const SamplingRequest = z.object(SAMPLING_SHAPE);
+export type SamplingRequest = z.infer<typeof SamplingRequest>;

@@ -1,0 +1,20 @@
+import { z } from "zod";
+import { boolean, optional, string, tokenIds } from "./fields.ts";
+import { Messages, TemplateKwargs } from "./messages.ts";
+
+/** The body of POST /tokenize. */
+export const TokenizeRequest = z.object({
+  content: string("The text."),
+  add_special: optional(boolean("Add the tokens that the model wants around a text, such as BOS.")),
+  parse_special: optional(boolean("Read the text of control tokens as the tokens; by default it is plain text.")),
+  with_pieces: optional(boolean("Add every token's text.")),
+});
+
+/** The body of POST /detokenize. */
+export const DetokenizeRequest = z.object({
+  tokens: tokenIds("The token ids."),
+  keep_special: optional(boolean("Show control tokens as text.")),
+});
+
+/** The body of POST /apply-template. */
+export const ApplyTemplateRequest = z.object({ messages: Messages, chat_template_kwargs: optional(TemplateKwargs) });

@@ -1,0 +1,91 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { flagName, parseArguments, SERVE_FLAGS, type ServeSettings } from "../../src/cli/arguments.ts";
+import { UsageError } from "../../src/cli/flags.ts";
+import { flagTable, helpText } from "../../src/cli/help.ts";
+
+function settingsOf(...args: string[]): ServeSettings {
+  const invocation = parseArguments(args);
+  if (invocation.command !== "serve") throw new Error(`expected serve, found ${invocation.command}`);
+  return invocation.settings;
+}
+
+Deno.test("no arguments at all serve the default model with the documented defaults", () => {
+  assertEquals(settingsOf(), {
+    model: null,
+    host: "127.0.0.1",
+    port: 8080,
+    maxBatch: 16,
+    maxContext: null,
+    prefillChunk: 256,
+    maxQueue: 256,
+    apiKey: [],
+    apiKeyFile: null,
+    allowOrigin: [],
+    requestTimeout: 600,
+    drainTimeout: 30,
+    logLevel: "info",
+    logFormat: "text",
+  });
+});
+
+Deno.test("every kind of flag takes its value with a space or an equals sign", () => {
+  const settings = settingsOf(
+    "serve",
+    "--model",
+    "a b.gguf",
+    "--port=0",
+    "--max-batch",
+    "8",
+    "--drain-timeout",
+    "2.5",
+    "--log-format=json",
+  );
+  assertEquals([settings.model, settings.port, settings.maxBatch], ["a b.gguf", 0, 8]);
+  assertEquals([settings.drainTimeout, settings.logFormat], [2.5, "json"]);
+});
+
+Deno.test("repeatable flags keep all their values in order and the others refuse a second one", () => {
+  assertEquals(settingsOf("--api-key", "one", "--api-key", "two").apiKey, ["one", "two"]);
+  assertThrows(() => parseArguments(["--port", "1", "--port", "2"]), UsageError, "--port is given 2 times, expected once");
+});
+
+Deno.test("a value outside its domain is refused with the flag, the value and what is allowed", () => {
+  const cases: [string, string, string][] = [
+    ["--port", "65536", '--port is "65536", expected a whole number from 0 to 65535'],
+    ["--port", "80x", '--port is "80x", expected a whole number from 0 to 65535'],
+    ["--max-batch", "0", '--max-batch is "0", expected a whole number from 1 to 1024'],
+    ["--max-batch", "1e2", "expected a whole number"],
+    ["--max-context", "1.5", "expected a whole number from 16 to 2147483647"],
+    ["--request-timeout", "soon", '--request-timeout is "soon", expected seconds from 0 to 86400'],
+    ["--log-level", "loud", '--log-level is "loud", expected one of info, warn, error'],
+    ["--host", "", "--host has an empty value"],
+    ["--api-key", "", "--api-key has an empty value"],
+  ];
+  for (const [flag, value, message] of cases) assertThrows(() => parseArguments([`${flag}=${value}`]), UsageError, message);
+});
+
+Deno.test("unknown flags, commands and arguments are refused by name", () => {
+  assertThrows(() => parseArguments(["--batch", "3"]), UsageError, "--batch");
+  assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance", expected serve');
+  assertThrows(() => parseArguments(["serve", "model.gguf"]), UsageError, 'Unexpected argument "model.gguf"');
+  assertThrows(() => parseArguments(["--port"]), UsageError, "--port");
+});
+
+Deno.test("help and version win over everything that stands beside them", () => {
+  assertEquals(parseArguments(["serve", "--port", "0", "--help"]), { command: "help" });
+  assertEquals(parseArguments(["-h"]), { command: "help" });
+  assertEquals(parseArguments(["--version"]), { command: "version" });
+});
+
+Deno.test("the help names every flag with its default", () => {
+  const help = helpText();
+  for (const [key, flag] of Object.entries(SERVE_FLAGS)) {
+    const line = help.split("\n").find((text) => text.includes(`--${flagName(key)} ${flag.placeholder}`));
+    assertStringIncludes(line ?? "", flag.help);
+    if (flag.defaultText !== "") assertStringIncludes(line ?? "", `(default: ${flag.defaultText})`);
+  }
+});
+
+Deno.test("the README shows the flags as the table has them", async () => {
+  assertStringIncludes(await Deno.readTextFile(new URL("../../README.md", import.meta.url)), flagTable());
+});

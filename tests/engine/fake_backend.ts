@@ -1,0 +1,166 @@
+/**
+ * A model whose next token is a hash of what its cache really holds for the row and of the sampling that really arrived for it. Any mix-up of
+ * slots, offsets, configurations, positions, edits or masks changes the text.
+ */
+import { EDIT_WORDS, ROW_BROKEN, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
+import type { SampleCall } from "../../src/native/step_output.ts";
+import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
+import { BackendError, type BackendMemory, type ModelBackend } from "../../src/engine/backend.ts";
+import type { StepPlan } from "../../src/engine/step_plan.ts";
+
+export const FAKE_VOCAB_SIZE = 211;
+/** A row whose history ends with this token has no usable logits, nor has a row with one of these left behind its own tokens in its slot. */
+export const BREAKING_TOKEN = 210;
+/** What memory holds that nobody has written: a token that no row ever has. */
+const GARBAGE = -77;
+
+/** Faults to inject, each asked before the call does anything. */
+export interface FakeFaults {
+  forward?: (plan: StepPlan) => string | null;
+  sample?: (numCalls: number) => string | null;
+  move?: (from: number, to: number) => string | null;
+  /** Tokens that all slots together may have room for. */
+  maxTokens?: number;
+}
+
+export class FakeBackend implements ModelBackend {
+  readonly facts = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
+  slots: Int32Array[] = [];
+  capacity = 0;
+  isClosed = false;
+  numMoves = 0;
+  numSamples = 0;
+  readonly clearedSlots: number[] = [];
+  /** Rows of each forward: slot, offset, count, outputs. */
+  readonly forwards: { slot: number; offset: number; count: number; outputs: number }[][] = [];
+  /** One hash of the row's history for each wanted logits row; null where the row is broken. */
+  #outputs: (number | null)[] = [];
+
+  constructor(readonly faults: FakeFaults = {}) {}
+
+  resize(slots: number, capacity: number): void {
+    if (slots * capacity > (this.faults.maxTokens ?? Infinity)) {
+      throw new BackendError(`No memory for ${slots} slots of ${capacity} tokens`, true);
+    }
+    this.slots = Array.from({ length: slots }, (_, slot) => {
+      const grown = new Int32Array(capacity).fill(GARBAGE);
+      grown.set(this.slots[slot]?.subarray(0, capacity) ?? []);
+      return grown;
+    });
+    this.capacity = capacity;
+  }
+
+  move(from: number, to: number, length: number): void {
+    const fault = this.faults.move?.(from, to);
+    if (fault) throw new BackendError(fault, false);
+    this.numMoves++;
+    this.#slot(to).set(this.#slot(from).subarray(0, length));
+    // Whoever still reads the slot that was left gets garbage.
+    this.#slot(from).fill(GARBAGE);
+  }
+
+  clear(slot: number): void {
+    this.clearedSlots.push(slot);
+    this.#slot(slot).fill(GARBAGE);
+  }
+
+  forward(plan: StepPlan): void {
+    const fault = this.faults.forward?.(plan);
+    if (fault) throw new BackendError(fault, false);
+    this.#outputs = [];
+    const rows = [];
+    let packed = 0;
+    for (let i = 0; i < plan.numRows; i++) {
+      const [slot = -1, offset = -1, count = -1, outputs = -1] = plan.rows.int32.subarray(i * ROW_WORDS, (i + 1) * ROW_WORDS);
+      if (count < 1 || outputs < 0 || outputs > count) throw new Error(`Row ${i} has count ${count} and outputs ${outputs}`);
+      if (slot <= (rows[i - 1]?.slot ?? -1)) throw new Error(`Row ${i} has slot ${slot}, not in slot order`);
+      rows.push({ slot, offset, count, outputs });
+      if (offset + count > this.capacity) throw new Error(`Row ${i} writes up to ${offset + count}, the capacity is ${this.capacity}`);
+      this.#slot(slot).set(plan.tokens.subarray(packed, packed + count), offset);
+      packed += count;
+      // As a NaN behind the attention mask would.
+      const isPoisoned = this.#slot(slot).includes(BREAKING_TOKEN, offset + count);
+      for (let end = offset + count - outputs + 1; end <= offset + count; end++) {
+        this.#outputs.push(isPoisoned ? null : historyHash(this.#slot(slot), end));
+      }
+    }
+    if (packed !== plan.numTokens) throw new Error(`Rows take ${packed} of ${plan.numTokens} tokens`);
+    this.forwards.push(rows);
+  }
+
+  sample(call: SampleCall): void {
+    const fault = this.faults.sample?.(this.numSamples++);
+    if (fault) throw new BackendError(fault, false);
+    if (call.numRows !== this.#outputs.length) throw new Error(`${call.numRows} rows are sampled, ${this.#outputs.length} have logits`);
+    call.sampled.reserve(call.numRows, call.hasAlternatives);
+    for (const [row, history] of this.#outputs.entries()) {
+      if (history === null) call.sampled.write(row, -1, 0, ROW_BROKEN, 0);
+      else this.#draw(call, row, history);
+    }
+  }
+
+  readLogits(logits: Float32Array<ArrayBuffer>): void {
+    if (logits.length !== this.#outputs.length * FAKE_VOCAB_SIZE) {
+      throw new Error(`${logits.length} logits are read of ${this.#outputs.length} rows`);
+    }
+    for (const [row, history] of this.#outputs.entries()) {
+      logits.set(history === null ? new Float32Array(FAKE_VOCAB_SIZE).fill(NaN) : fakeLogits(history), row * FAKE_VOCAB_SIZE);
+    }
+  }
+
+  memory(): BackendMemory {
+    return { kvBytes: 8 * this.slots.length * this.capacity, mlxActiveBytes: 1, mlxPeakBytes: 2 };
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+
+  #slot(slot: number): Int32Array {
+    const found = this.slots[slot];
+    if (!found) throw new Error(`Slot ${slot} is used, there are ${this.slots.length}`);
+    return found;
+  }
+
+  /** The draw depends on everything that was handed over for the row, edits and mask included. */
+  #draw(call: SampleCall, row: number, history: number): void {
+    const words = call.rows.uint32.subarray(row * SAMPLING_WORDS, row * SAMPLING_WORDS + FIELD.editsBegin);
+    const [begin = 0, end = 0, mask = -1] = call.rows.int32.subarray(row * SAMPLING_WORDS + FIELD.editsBegin, (row + 1) * SAMPLING_WORDS);
+    const edits = call.edits.uint32.subarray(begin * EDIT_WORDS, end * EDIT_WORDS);
+    const maskWords = Math.ceil(FAKE_VOCAB_SIZE / 32);
+    const allowed = mask < 0 ? [] : call.masks.subarray(mask * maskWords, (mask + 1) * maskWords);
+    const isAllowed = (token: number): boolean => mask < 0 || (((allowed[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;
+    const banned = new Set<number>();
+    for (let i = begin; i < end; i++) {
+      if (call.edits.float32[i * EDIT_WORDS + 1] === -Infinity) banned.add(call.edits.int32[i * EDIT_WORDS] ?? -1);
+    }
+    let token = hash([history, ...words, ...edits, ...allowed]) % BREAKING_TOKEN;
+    while (banned.has(token) || !isAllowed(token)) token = (token + 1) % BREAKING_TOKEN;
+    call.sampled.write(row, token, -(token % 7) / 8, 0, 1);
+    if (!call.hasAlternatives) return;
+    for (let i = 0; i < TOP_LOGPROBS_MAX; i++) {
+      call.sampled.topTokens[row * TOP_LOGPROBS_MAX + i] = (token + i) % FAKE_VOCAB_SIZE;
+      call.sampled.topLogprobs[row * TOP_LOGPROBS_MAX + i] = -i;
+    }
+  }
+}
+
+/** The logits that `readLogits` gives after a history of this hash. */
+export function fakeLogits(history: number): Float32Array {
+  return Float32Array.from({ length: FAKE_VOCAB_SIZE }, (_, id) => (hash([history, id]) % 1000) / 100);
+}
+
+/** null when the history ends with the breaking token. */
+export function historyHash(tokens: Int32Array, length: number): number | null {
+  if (tokens[length - 1] === BREAKING_TOKEN) return null;
+  return hash(tokens.subarray(0, length));
+}
+
+function hash(words: Iterable<number>): number {
+  let state = 0x811c9dc5;
+  for (const word of words) {
+    state = Math.imul(state ^ word, 0x01000193);
+    state ^= state >>> 15;
+  }
+  return Math.imul(state, 0x2c1b3c6d) >>> 0;
+}

@@ -1,0 +1,91 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { ApiError } from "../../src/server/errors.ts";
+import { readJsonBody } from "../../src/server/json_body.ts";
+
+const LIMITS = { maxBodyBytes: 1000, bodyTimeoutMs: 50, maxJsonDepth: 4 };
+
+function read(body: BodyInit | null, headers: Record<string, string> = {}): Promise<Record<string, unknown>> {
+  const all = { "content-type": "application/json", ...headers };
+  return readJsonBody(new Request("http://localhost/", { method: "POST", headers: all, body }), LIMITS);
+}
+
+async function status(body: BodyInit | null, headers: Record<string, string> = {}): Promise<number> {
+  return (await assertRejects(() => read(body, headers), ApiError)).status;
+}
+
+Deno.test("a JSON object is read, in chunks too", async () => {
+  assertEquals(await read('{"a":[1,{"b":"é"}]}'), { a: [1, { b: "é" }] });
+  const bytes = new TextEncoder().encode('{"a":"é"}');
+  const chunks = new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
+      controller.close();
+    },
+  });
+  assertEquals(await read(chunks), { a: "é" });
+});
+
+Deno.test("bodies that are no JSON objects are 400", async () => {
+  for (const body of ["", "null", "[]", '"x"', "5", "{", '{"a":1}x', "{'a':1}", '{"a":NaN}', new Uint8Array([0x7b, 0xff, 0x7d])]) {
+    assertEquals(await status(body), 400);
+  }
+});
+
+Deno.test("types and encodings other than JSON as it is are 415", async () => {
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""]) {
+    assertEquals(await status("{}", { "content-type": type }), 415);
+  }
+  assertEquals(await status("{}", { "content-encoding": "gzip" }), 415);
+  assertEquals(await read("{}", { "content-type": "application/json; charset=utf-8", "content-encoding": "identity" }), {});
+});
+
+Deno.test("a body beyond the limit is 413, whatever its length said", async () => {
+  assertEquals(await status(`{"a":"${"x".repeat(1000)}"}`), 413);
+  const endless = new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(new Uint8Array(100).fill(32)) });
+  assertEquals(await status(endless), 413);
+});
+
+Deno.test("a body that takes too long is 408", async () => {
+  const slow = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      controller.enqueue(new TextEncoder().encode(" "));
+    },
+  });
+  assertEquals(await status(slow), 408);
+});
+
+Deno.test("a body that breaks off is 400", async () => {
+  const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("connection reset")) });
+  assertEquals(await status(broken), 400);
+});
+
+Deno.test("depth is counted outside strings", async () => {
+  assertEquals(await read('{"a":[[{"b":"[[[[\\"[[[["}]]}'), { a: [[{ b: '[[[["[[[[' }]] });
+  assertEquals(await read('{"a\\\\":[["]"]],"b":[[[]]]}'), { "a\\": [["]"]], b: [[[]]] });
+  assertEquals(await read('{"a\\\\":"[[[[["}'), { "a\\": "[[[[[" });
+  assertEquals(await status('{"a":[[[[]]]]}'), 400);
+  assertEquals(await status("[".repeat(900)), 400);
+  const error = await assertRejects(() => read(`{"a":${"[".repeat(500)}`), ApiError);
+  assertStringIncludes(error.message, "4 arrays and objects");
+});
+
+Deno.test("only the field named seed is read beyond 2^53", async () => {
+  assertEquals(await read('{"seed":18446744073709551615,"n":18446744073709551615}'), {
+    seed: 18446744073709551615n,
+    n: 18446744073709552000,
+  });
+  assertEquals(await read('{"seed":3,"a":1e3}'), { seed: 3, a: 1000 });
+});
+
+Deno.test("half a surrogate pair is refused with its place", async () => {
+  const error = await assertRejects(() => read('{"a":[{"b":"\\ud83d"}]}'), ApiError);
+  assertEquals([error.status, error.param], [400, "a[0].b"]);
+  assertEquals(await read('{"a":"\\ud83c\\udf89"}'), { a: "🎉" });
+});
+
+Deno.test("keys of prototypes are keys like others", async () => {
+  const body = await read('{"__proto__":{"polluted":1},"constructor":2}');
+  assertEquals(Object.keys(body), ["__proto__", "constructor"]);
+  assertEquals(({} as Record<string, unknown>)["polluted"], undefined);
+});
