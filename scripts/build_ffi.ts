@@ -12,15 +12,21 @@ import { findToolchain, type Toolchain } from "./native/toolchain.ts";
 
 const FFI_FOLDER = fileURLToPath(new URL("../ffi", import.meta.url));
 
+export interface LibraryOptions {
+  /** A library that other machines can take whole: linked statically, for any processor that is not too old. */
+  readonly isPortable?: boolean;
+}
+
 /**
  * The path of the native library: the one that `ROWLOCK_LIBRARY` names, else the one built for this state of `ffi/`, built first when missing.
  * @throws {Error} with a line that tells what to do, when it cannot be had.
  */
-export async function ensureLibrary(progress: Progress = SILENT): Promise<string> {
+export async function ensureLibrary(progress: Progress = SILENT, options: LibraryOptions = {}): Promise<string> {
   const named = Deno.env.get("ROWLOCK_LIBRARY");
   if (named) return await checkNamed(named);
-  const target = await locateShim(await shimSource(progress));
-  if (!await exists(target)) await underBuildLock(progress, (source) => buildLibrary(source, target, progress));
+  const source = await shimSource(progress, options);
+  const target = await locateShim(source);
+  if (!await exists(target)) await underBuildLock(progress, () => buildLibrary(source, target, progress));
   await touchShim(target);
   return target;
 }
@@ -31,7 +37,8 @@ export async function ensureLibrary(progress: Progress = SILENT): Promise<string
  * @returns the build tree, for ctest.
  */
 export async function ensureNativeTests(progress: Progress, extraFlags: readonly string[] = []): Promise<string> {
-  return await underBuildLock(progress, async (source) => {
+  const source = await shimSource(progress, {});
+  return await underBuildLock(progress, async () => {
     await ensureMlx(source.mlx, source.toolchain, progress);
     return await buildShimTree(source, progress, extraFlags);
   });
@@ -46,26 +53,25 @@ async function buildLibrary(source: ShimSource, target: string, progress: Progre
   progress.note(`The native library is ${target}`);
 }
 
-async function underBuildLock<T>(progress: Progress, body: (source: ShimSource) => Promise<T>): Promise<T> {
+async function underBuildLock<T>(progress: Progress, body: () => Promise<T>): Promise<T> {
   const onWait = (): void => progress.note("Another process is building the native library; waiting for it");
-  const source = await shimSource(progress);
-  return await withFileLock(join(nativeFolder(), "build.lock"), onWait, () => body(source));
+  return await withFileLock(join(nativeFolder(), "build.lock"), onWait, body);
 }
 
-async function shimSource(progress: Progress): Promise<ShimSource> {
+async function shimSource(progress: Progress, { isPortable = false }: LibraryOptions): Promise<ShimSource> {
   if (Deno.build.os === "windows") {
     throw new Error("The native library is built on Linux and macOS; on Windows, use the Linux subsystem (WSL)");
   }
-  const toolchain = await toolchainOrInstall(progress);
-  return { folder: FFI_FOLDER, toolchain, mlx: await locateMlx(toolchain) };
+  const toolchain = await toolchainOrInstall(progress, isPortable);
+  return { folder: FFI_FOLDER, toolchain, mlx: await locateMlx(toolchain, isPortable) };
 }
 
 /** The compiler's version is part of every key, so a missing compiler is installed, or named, before anything else. */
-async function toolchainOrInstall(progress: Progress): Promise<Toolchain> {
-  const toolchain = await findToolchain();
+async function toolchainOrInstall(progress: Progress, isPortable: boolean): Promise<Toolchain> {
+  const toolchain = await findToolchain(isPortable);
   if (toolchain.compiler !== null) return toolchain;
   await ensurePrerequisites(progress);
-  return await findToolchain();
+  return await findToolchain(isPortable);
 }
 
 async function checkNamed(path: string): Promise<string> {

@@ -1,5 +1,5 @@
 /** `deno task serve`: sets up what is missing, then does what `main.ts serve` does. */
-import { parseArguments } from "../src/cli/arguments.ts";
+import { parseArguments } from "../src/cli/parse_arguments.ts";
 import { runCli } from "../src/cli/run_cli.ts";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { ensureLibrary } from "./build_ffi.ts";
@@ -9,7 +9,8 @@ import { ensureModel } from "./setup.ts";
 function wantsToServe(args: readonly string[]): { readonly needsDefaultModel: boolean } | null {
   try {
     const invocation = parseArguments(args);
-    return invocation.command === "serve" ? { needsDefaultModel: invocation.settings.model === null } : null;
+    if (invocation.kind !== "run" || invocation.command.name !== "serve") return null;
+    return { needsDefaultModel: invocation.settings["model"] === null };
   } catch {
     return null;
   }

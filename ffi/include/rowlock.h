@@ -42,7 +42,7 @@ RL_API int32_t rl_abi_version(void);
 /* Copies the calling thread's last error text, NUL-terminated and cut to `capacity` bytes; returns its full length. */
 RL_API int32_t rl_last_error(char* text, int32_t capacity);
 
-/* Writes `key=value` lines (abi, mlx, mlxc, device, blas, compiler); returns the full length like rl_last_error. */
+/* Writes `key=value` lines (abi, mlx, mlxc, device, isa, blas, compiler); returns the full length like rl_last_error. */
 RL_API int32_t rl_build_info(char* text, int32_t capacity);
 
 /* out[0..3] = bytes active, bytes peak, bytes in MLX's buffer cache, the cache's limit in bytes. */

@@ -15,7 +15,7 @@ static int float_index(const tensor_type* type) {
   return -1;
 }
 
-/* The type that the checkpoint was made to be computed in: that of MLX's scales, float16 for ggml's blocks, else the one with most bytes. */
+/* The type that the checkpoint was made for: that of MLX's scales, float16 for ggml's blocks, else the one with most bytes. */
 static mlx_dtype type_of_checkpoint(const tensor_table* tensors) {
   static const mlx_dtype dtypes[] = {MLX_FLOAT32, MLX_FLOAT16, MLX_BFLOAT16};
   uint64_t bytes[3] = {0};

@@ -125,7 +125,9 @@ heads project_heads(scope* s, const decoder* d, const linear* qkv, mlx_array x) 
   return (heads){op_slice(s, product, 1, 0, qk), op_slice(s, product, 1, qk, all)};
 }
 
-mlx_array head_norm(scope* s, mlx_array qk, mlx_array weight, float eps) { return op_multiply(s, rms_norm(s, qk, mlx_array_empty, eps), weight); }
+mlx_array head_norm(scope* s, mlx_array qk, mlx_array weight, float eps) {
+  return op_multiply(s, rms_norm(s, qk, mlx_array_empty, eps), weight);
+}
 
 mlx_array attend_heads(forward* f, const decoder* d, int layer, heads h, float scale, int window) {
   int q = d->num_heads;

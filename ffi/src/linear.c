@@ -25,7 +25,8 @@ linear linear_of(mlx_array weight) {
 
 linear linear_of_embedding(const embedding* e) {
   const matrix* t = &e->table;
-  matrix m = {.format = t->format, .values = shared(t->values), .transposed = shared(t->transposed), .scales = shared(t->scales), .biases = shared(t->biases)};
+  matrix m = {.format = t->format, .values = shared(t->values), .transposed = shared(t->transposed), .scales = shared(t->scales),
+              .biases = shared(t->biases)};
   return (linear){.parts = {m}, .num_parts = 1};
 }
 

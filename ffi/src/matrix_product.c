@@ -23,8 +23,8 @@ mlx_array matrix_rows(scope* s, const matrix* m, mlx_array indices, mlx_dtype dt
   mlx_array biases = m->biases.ctx != NULL ? op_take(s, m->biases, indices, 0) : mlx_array_empty;
   if (s->status != RL_OK) return mlx_array_empty;
   mlx_array values = mlx_array_new();
-  scope_check(s, mlx_dequantize(&values, rows, scales, biases, some(m->format.group_size), some(m->format.bits), mode_name(m), mlx_array_empty,
-                                (mlx_optional_dtype){dtype, true}, s->stream));
+  scope_check(s, mlx_dequantize(&values, rows, scales, biases, some(m->format.group_size), some(m->format.bits), mode_name(m),
+                                mlx_array_empty, (mlx_optional_dtype){dtype, true}, s->stream));
   return op_cast(s, scope_keep(s, values), dtype);
 }
 

@@ -11,8 +11,8 @@ mlx_array matrix_product(scope* s, const matrix* m, mlx_array x);
 /* The rows at `indices` as numbers: [tokens, in]. */
 mlx_array matrix_rows(scope* s, const matrix* m, mlx_array indices, mlx_dtype dtype);
 
-/* The same products with a matrix of a stack: x is [tokens, 1 or choices, in], `experts` [tokens, choices]; the result [tokens, choices, out].
- * Every token's products are its own, so that they do not depend on which tokens share the step. */
+/* The same products with a matrix of a stack: x is [tokens, 1 or choices, in], `experts` [tokens, choices], the result
+ * [tokens, choices, out]. Every token's products are its own, so that they do not depend on which tokens share the step. */
 mlx_array matrix_product_of_experts(scope* s, const matrix* m, mlx_array x, mlx_array experts, bool is_gpu);
 
 #endif

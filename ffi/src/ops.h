@@ -50,7 +50,7 @@ mlx_array op_copy(scope* s, mlx_array x); /* row-contiguous, in a buffer of its 
 /* ---- mixtures of experts ---- */
 mlx_array op_largest(scope* s, mlx_array x, int count); /* indices of the `count` largest values of the last axis, in no order */
 mlx_array op_take_along(scope* s, mlx_array x, mlx_array indices); /* values of the last axis at `indices` */
-/* a[i] · b[indices[i]] for the matrices of the last two axes of `a` and `b`; `indices` has the leading shape of `a`, or broadcasts with it. */
+/* a[i] · b[indices[i]] for the matrices of the last two axes; `indices` has the leading shape of `a`, or broadcasts with it. */
 mlx_array op_gather_matmul(scope* s, mlx_array a, mlx_array b, mlx_array indices);
 
 /* Shorthands for literal shapes: SHAPE(2, 3) expands to `array, count`. */

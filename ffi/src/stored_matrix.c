@@ -42,22 +42,23 @@ static bool is_mxfp4(const stored_matrix* m) { return m->scales != NULL && strcm
 
 static bool can_be_quantized(const stored_matrix* m) {
   bool has_bits = (m->bits >= 2 && m->bits <= 6) || m->bits == 8;
-  return has_bits && m->group_size >= 8 && m->group_size % 8 == 0 && m->columns % m->group_size == 0 && m->columns * (int64_t)m->bits % 32 == 0;
+  bool has_groups = m->group_size >= 8 && m->group_size % 8 == 0 && m->columns % m->group_size == 0;
+  return has_bits && has_groups && m->columns * (int64_t)m->bits % 32 == 0;
 }
 
 static void find_quantized(weights* w, const char* module, int stack, int rows, stored_matrix* m) {
   read_quantization(w, module, m);
   if (!can_be_quantized(m)) {
-    weights_fail(w, "Tensor %s is quantized to %d bits in groups of %d, which does not fit %d columns", m->values->name, m->bits, m->group_size,
-                 m->columns);
+    weights_fail(w, "Tensor %s is quantized to %d bits in groups of %d, which does not fit %d columns", m->values->name, m->bits,
+                 m->group_size, m->columns);
     return;
   }
   m->scales = require(w, module, "scales");
   if (m->scales == NULL) return;
   if (is_mxfp4(m)) {
     if (m->bits != 4 || m->group_size != 32)
-      weights_fail(w, "%s has 8-bit scales, %d bits and groups of %d; the only such format here is mxfp4 with 4 bits and 32", module, m->bits,
-                   m->group_size);
+      weights_fail(w, "%s has 8-bit scales, %d bits and groups of %d; the only such format here is mxfp4 with 4 and 32", module,
+                   m->bits, m->group_size);
   } else {
     m->biases = require(w, module, "biases");
     if (m->biases == NULL) return;
@@ -65,10 +66,13 @@ static void find_quantized(weights* w, const char* module, int stack, int rows, 
   int groups = m->columns / m->group_size;
   if (m->values->type->block_bytes != 4 || !has_shape(m->values, stack, rows, (int64_t)m->columns * m->bits / 32) ||
       !has_shape(m->scales, stack, rows, groups) || (m->biases != NULL && !has_shape(m->biases, stack, rows, groups)))
-    weights_fail(w, "The quantized tensors of %s do not fit [%d, %d] at %d bits in groups of %d", module, rows, m->columns, m->bits, m->group_size);
+    weights_fail(w, "The quantized tensors of %s do not fit [%d, %d] at %d bits in groups of %d", module, rows, m->columns, m->bits,
+                 m->group_size);
   bool has_floats = is_mxfp4(m) || (m->scales->type->block_size == 1 && m->scales->type->to_float != NULL &&
                                     m->biases->type->block_size == 1 && m->biases->type->to_float != NULL);
-  if (!has_floats) weights_fail(w, "The scales and biases of %s are %s and %s, expected float types", module, m->scales->type->name, m->biases->type->name);
+  if (!has_floats)
+    weights_fail(w, "The scales and biases of %s are %s and %s, expected a float type", module, m->scales->type->name,
+                 m->biases->type->name);
 }
 
 stored_matrix stored_matrix_find(weights* w, const char* module, int stack, int rows, int columns) {

@@ -3,8 +3,11 @@
 #include "blas/sgemm.h"
 #include "scope.h"
 
-#ifndef ROWLOCK_MLX_VERSION
-#define ROWLOCK_MLX_VERSION "unknown"
+#ifndef ROWLOCK_MLXC_VERSION
+#define ROWLOCK_MLXC_VERSION "unknown"
+#endif
+#ifndef ROWLOCK_ISA
+#define ROWLOCK_ISA ""
 #endif
 #ifndef ROWLOCK_BLAS
 #define ROWLOCK_BLAS "system"
@@ -22,8 +25,8 @@ int32_t rl_build_info(char* text, int32_t capacity) {
   bool has_metal = false;
   mlx_metal_is_available(&has_metal);
   char lines[512];
-  int length = snprintf(lines, sizeof lines, "abi=%d\nmlx=%s\ndevice=%s\nblas=%s\ncompiler=%s\n", RL_ABI_VERSION, mlx_string_data(version),
-                        has_metal ? "metal" : "cpu", ROWLOCK_BLAS, __VERSION__);
+  int length = snprintf(lines, sizeof lines, "abi=%d\nmlx=%s\nmlxc=%s\ndevice=%s\nisa=%s\nblas=%s\ncompiler=%s\n", RL_ABI_VERSION,
+                        mlx_string_data(version), ROWLOCK_MLXC_VERSION, has_metal ? "metal" : "cpu", ROWLOCK_ISA, ROWLOCK_BLAS, __VERSION__);
   mlx_string_free(version);
   if (text != NULL && capacity > 0) snprintf(text, (size_t)capacity, "%s", lines);
   return length;
@@ -51,7 +54,7 @@ int32_t rl_batch_invariant(int32_t is_on) {
 #ifdef ROWLOCK_OWN_SGEMM
   bool has_metal = false;
   mlx_metal_is_available(&has_metal);
-  if (!has_metal) return sgemm_batch_invariant(is_on != 0), RL_OK;
+  if (!has_metal && sgemm_can_stream()) return sgemm_batch_invariant(is_on != 0), RL_OK;
 #endif
-  return is_on == 0 ? RL_OK : rl_fail(RL_ERR_ARGUMENT, "Batch-invariant products are there for the CPU device on Linux only");
+  return is_on == 0 ? RL_OK : rl_fail(RL_ERR_ARGUMENT, "Batch-invariant products are there for the CPU device on Linux only, on x86 with AVX2");
 }

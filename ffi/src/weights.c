@@ -53,7 +53,8 @@ static bool read_vector(weights* w, const char* name, int size, int head_dim, fl
   const tensor* t = w->status == RL_OK ? tensors_find(w->tensors, name) : NULL;
   if (t == NULL) return weights_fail(w, "The checkpoint has no tensor %s", name), false;
   if (t->num_dims != 1 || t->shape[0] != size || t->type->to_float == NULL || t->type->block_size != 1)
-    return weights_fail(w, "Tensor %s has %lld values of type %s, expected %d of a float type", name, (long long)t->shape[0], t->type->name, size), false;
+    return weights_fail(w, "Tensor %s has %lld values of type %s, expected %d of a float type", name, (long long)t->shape[0],
+                        t->type->name, size), false;
   for (int64_t i = 0; i < size; i++) t->type->to_float(t->data + stored_row(i, head_dim) * t->type->block_bytes, values + i, 1);
   return true;
 }
@@ -142,7 +143,8 @@ static mlx_array rows_array(void* buffer, const matrix_plan* p, int width, mlx_d
 static matrix load_matrix(weights* w, const matrix_plan* p, matrix_format format) {
   matrix m = {.format = format};
   uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
-  int width = format.bits == 0 ? p->columns : (int)((int64_t)p->columns * format.bits / 32), num_groups = format.bits == 0 ? 0 : p->columns / format.group_size;
+  int width = format.bits == 0 ? p->columns : (int)((int64_t)p->columns * format.bits / 32);
+  int num_groups = format.bits == 0 ? 0 : p->columns / format.group_size;
   matrix_buffers b = {.value_bytes = (size_t)width * (format.bits == 0 ? mlx_dtype_size(format.dtype) : 4),
                       .scale_bytes = (size_t)num_groups * (format.is_mxfp4 ? 1 : mlx_dtype_size(format.dtype))};
   b.values = new_buffer(w, rows * b.value_bytes);

@@ -27,12 +27,13 @@ typedef struct matrix_format {
 
 typedef struct matrix {
   matrix_format format;
-  mlx_array values;         /* [out, in]; quantized: packed words [out, in * bits / 32]; with the experts' axis in front, where there is one */
+  mlx_array values;         /* [out, in]; quantized: packed words [out, in * bits / 32]; experts: one axis more in front */
   mlx_array transposed;     /* dense: a view of `values`, [in, out] */
   mlx_array scales, biases; /* quantized: [out, in / group_size]; ctx NULL where there are none */
 } matrix;
 
-/* A product's right side: y = x · weightᵀ + bias. Rows of several projections lie under each other, in one matrix as far as their formats agree. */
+/* A product's right side: y = x · weightᵀ + bias. Rows of several projections lie under each other, in one matrix as far as their formats
+ * agree. */
 typedef struct linear {
   matrix parts[PROJECTION_MAX_PARTS];
   int num_parts;
@@ -66,8 +67,8 @@ typedef struct projection {
 /* The parts' rows under each other, with their biases when `has_bias`. */
 linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias);
 
-/* The same for every expert of `module` (model.layers.0.mlp), stacked: matrices [experts, out, in]. The parts' modules are last names (up_proj).
- * Found as one stacked tensor (switch_mlp.up_proj) or as one of each expert (experts.3.up_proj). */
+/* The same for every expert of `module` (model.layers.0.mlp), stacked: matrices [experts, out, in]. The parts' modules are last names
+ * (up_proj). Found as one stacked tensor (switch_mlp.up_proj) or as one of each expert (experts.3.up_proj). */
 linear weights_experts(weights* w, const char* module, const projection* parts, int num_parts, int num_experts, int columns);
 
 embedding weights_embedding(weights* w, const char* module, int rows, int columns);

@@ -10,8 +10,8 @@
 
 enum { NUM_BLOCKS = 2, MAX_BYTES = NUM_BLOCKS * 292, MAX_VALUES = NUM_BLOCKS * 256, NUM_SAMPLES = 6 };
 
-/* Two blocks of pseudo-random bytes: `weighted_sum` adds up (index + 1) * value in float64, `samples` are the values at 0, 1, 17, the last of
- * the first block, the first of the second, and 21 behind it. Made with gguf 0.19's dequantize, Q8_K from the definition of its struct. */
+/* Two blocks of pseudo-random bytes: `weighted_sum` adds up (index + 1) * value in float64, `samples` are the values at 0, 1, 17, the last
+ * of the first block, the first of the second, and 21 behind it. Made with gguf 0.19's dequantize, Q8_K from the definition of its struct. */
 typedef struct ggml_case {
   const char* type;
   int halves[2]; /* where a block's float16 scales are, -1 none */
@@ -60,7 +60,11 @@ static void test_ggml_type(const ggml_case* c) {
   fill_blocks(c, type->block_bytes, bytes);
   type->to_float(bytes, values, NUM_BLOCKS);
   double sum = 0, size = 0;
-  for (int i = 0; i < num_values; i++) sum += (i + 1.0) * values[i], size += (i + 1.0) * fabsf(values[i]), largest = fmaxf(largest, fabsf(values[i]));
+  for (int i = 0; i < num_values; i++) {
+    sum += (i + 1.0) * values[i];
+    size += (i + 1.0) * fabsf(values[i]);
+    largest = fmaxf(largest, fabsf(values[i]));
+  }
   CHECK_VALUES(fabs(sum - c->weighted_sum) <= 1e-6 * size, "%s: weighted sum %.9g, expected %.9g", c->type, sum, c->weighted_sum);
   for (int i = 0; i < NUM_SAMPLES; i++)
     CHECK_VALUES(fabsf(values[indices[i]] - c->samples[i]) <= 1e-6f * largest, "%s: value %d is %.9g, expected %.9g", c->type, indices[i],
@@ -69,7 +73,8 @@ static void test_ggml_type(const ggml_case* c) {
   repack_row(type, bytes, words, scales, biases, (size_t)num_values);
   dequantize_affine((const uint8_t*)words, scales, biases, repack_bits(type), REPACK_GROUP_SIZE, repacked, (size_t)num_values);
   for (int i = 0; i < num_values; i++)
-    CHECK_VALUES(fabsf(repacked[i] - values[i]) <= 1e-6f * largest, "%s repacked: value %d is %.9g, expected %.9g", c->type, i, repacked[i], values[i]);
+    CHECK_VALUES(fabsf(repacked[i] - values[i]) <= 1e-6f * largest, "%s repacked: value %d is %.9g, expected %.9g", c->type, i, repacked[i],
+                 values[i]);
 }
 
 /* ---- MLX ---- */
@@ -116,7 +121,7 @@ static void test_mlx_format(const char* mode, int bits, int group_size) {
 static void test_number_formats(void) {
   CHECK(half_to_float(0x3C00) == 1 && half_to_float(0xC000) == -2 && half_to_float(1) == 0x1p-24f && isinf(half_to_float(0x7C00)));
   CHECK(float_to_half(1.0f / 3) == 0x3555 && float_to_half(65520) == 0x7C00 && float_to_half(0x1p-25f) == 0);
-  CHECK(float_to_bfloat(1) == 0x3F80 && float_to_bfloat(1 + 0x1p-8f) == 0x3F80 && float_to_bfloat(1 + 3 * 0x1p-8f) == 0x3F82); /* ties to even */
+  CHECK(float_to_bfloat(1 + 0x1p-8f) == 0x3F80 && float_to_bfloat(1 + 3 * 0x1p-8f) == 0x3F82); /* ties to even */
   CHECK(isnan(bfloat_to_float(float_to_bfloat(NAN))) && isinf(bfloat_to_float(float_to_bfloat(INFINITY))));
   CHECK(e8m0_to_float(127) == 1 && e8m0_to_float(0) == 0x1p-127f && e8m0_to_float(130) == 8);
 }

@@ -18,9 +18,12 @@ export interface MlxInstall {
 const SYSTEM_PREFIXES = ["/opt/homebrew", "/usr/local"];
 const INCLUDE_FOLDERS = ["/usr/include", "/usr/local/include", "/opt/homebrew/include"];
 
-/** What MLX is or will be here, found out without running anything slow. */
-export async function locateMlx(toolchain: Toolchain): Promise<MlxInstall> {
-  const installed = Deno.build.os === "darwin" ? await findInstalledMlx() : null;
+/**
+ * What MLX is or will be here, found out without running anything slow.
+ * @param isPortable for a library that other machines take whole: an installed MLX is a shared library, which they may not have.
+ */
+export async function locateMlx(toolchain: Toolchain, isPortable = false): Promise<MlxInstall> {
+  const installed = Deno.build.os === "darwin" && !isPortable ? await findInstalledMlx() : null;
   if (installed !== null) return installed;
   const key = buildKey([MLX_C_VERSION, Deno.build.target, toolchain.compiler ?? "", ...compileFlags(toolchain)]);
   return { key, prefix: join(nativeFolder(), `mlx-${key}`) };
@@ -71,7 +74,7 @@ function compileFlags(toolchain: Toolchain): string[] {
     "-DBUILD_SHARED_LIBS=OFF",
     "-DMLX_C_BUILD_EXAMPLES=OFF",
   ];
-  if (toolchain.archFlags !== "") flags.push(`-DCMAKE_C_FLAGS=${toolchain.archFlags}`, `-DCMAKE_CXX_FLAGS=${toolchain.archFlags}`);
+  if (toolchain.isa !== "") flags.push(`-DCMAKE_C_FLAGS=-march=${toolchain.isa}`, `-DCMAKE_CXX_FLAGS=-march=${toolchain.isa}`);
   // Not the reference BLAS, which CMake would take as well: it is ten times slower.
   if (Deno.build.os === "linux") flags.push("-DMLX_BUILD_METAL=OFF", "-DUSE_SYSTEM_FMT=ON", "-DBLA_VENDOR=OpenBLAS");
   return flags;

@@ -65,9 +65,7 @@ export async function touchShim(path: string): Promise<void> {
 }
 
 function shimFlags(source: ShimSource): string[] {
-  const { archFlags } = source.toolchain;
-  const flags = ["-DCMAKE_BUILD_TYPE=Release"];
-  return archFlags === "" ? flags : [...flags, `-DCMAKE_C_FLAGS=${archFlags}`];
+  return ["-DCMAKE_BUILD_TYPE=Release", `-DROWLOCK_ISA=${source.toolchain.isa}`];
 }
 
 async function removeOldShims(): Promise<void> {

@@ -1,18 +1,19 @@
-/** The compilers of this machine and the flags that suit its processor. */
+/** The compilers of this machine and the instruction set that is built for: the one place that decides it. */
+import { missingFeatures, readCpuinfo } from "../../src/native/cpu_features.ts";
 import { tryCommand } from "../../src/hub/command.ts";
 
 export interface Toolchain {
   /** First line of the C++ compiler's version text; null when there is no compiler. */
   readonly compiler: string | null;
-  /** Instruction set for C and C++, empty for the compiler's own choice. */
-  readonly archFlags: string;
+  /** Instruction set of MLX and of Rowlock's own library as `-march` takes it, empty for the compiler's own choice. */
+  readonly isa: string;
 }
 
-/** Features of x86-64-v3 as the kernel spells them. */
-const X86_64_V3 = ["avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"];
+const X86_64_V3 = "x86-64-v3";
 
-export async function findToolchain(): Promise<Toolchain> {
-  return { compiler: await compilerVersion(), archFlags: await archFlags() };
+/** @param isPortable build for other machines too: the same instruction set on every machine, whatever its processor has. */
+export async function findToolchain(isPortable = false): Promise<Toolchain> {
+  return { compiler: await compilerVersion(), isa: chooseIsa(isPortable) };
 }
 
 /** The C++ compiler that CMake takes as well. */
@@ -27,9 +28,7 @@ async function compilerVersion(): Promise<string | null> {
 }
 
 /** MLX's element-wise CPU kernels are scalar code that lives from the compiler's vectorizer: baseline x86-64 costs a factor there. */
-async function archFlags(): Promise<string> {
+function chooseIsa(isPortable: boolean): string {
   if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return "";
-  const cpu = await Deno.readTextFile("/proc/cpuinfo");
-  const features = new Set(/^flags\s*:\s*(.*)$/m.exec(cpu)?.[1]?.split(" ") ?? []);
-  return X86_64_V3.every((feature) => features.has(feature)) ? "-march=x86-64-v3" : "";
+  return isPortable || missingFeatures(X86_64_V3, readCpuinfo() ?? "").length === 0 ? X86_64_V3 : "";
 }

@@ -14,6 +14,8 @@ export interface Flag<T> {
   /** How the default is written in the help; empty for none. */
   readonly defaultText: string;
   readonly isRepeatable: boolean;
+  /** Takes no value: it is given or not. */
+  readonly isSwitch: boolean;
   /**
    * The value of the texts given, at least one, in their order.
    * @throws {UsageError} naming `flag`, the text found and what is allowed.
@@ -69,6 +71,19 @@ export function choice<C extends string>(spec: { readonly help: string; readonly
   });
 }
 
+/** A flag that is on when it is there. */
+export function onOff(spec: { readonly help: string }): Flag<boolean> {
+  return {
+    ...spec,
+    placeholder: "",
+    default: false,
+    defaultText: "",
+    isRepeatable: false,
+    isSwitch: true,
+    parse: () => true,
+  };
+}
+
 /** A flag that may be given several times. */
 export function texts(spec: Described): Flag<readonly string[]> {
   return {
@@ -76,6 +91,7 @@ export function texts(spec: Described): Flag<readonly string[]> {
     default: [],
     defaultText: "",
     isRepeatable: true,
+    isSwitch: false,
     parse(values, flag): readonly string[] {
       if (values.includes("")) throw new UsageError(`${flag} has an empty value`);
       return values;
@@ -90,6 +106,7 @@ function single<T>(spec: Described & { readonly default: T }, defaultText: strin
     default: spec.default,
     defaultText,
     isRepeatable: false,
+    isSwitch: false,
     parse(values, flag): T {
       const [value, ...more] = values;
       if (value === undefined || more.length > 0) throw new UsageError(`${flag} is given ${values.length} times, expected once`);

@@ -1,8 +1,9 @@
-import { parseArguments } from "./arguments.ts";
+import { readBundle } from "./bundle.ts";
 import { UsageError } from "./flags.ts";
-import { helpText } from "./help.ts";
-import { serve } from "./serve.ts";
-import { VERSION } from "./version.ts";
+import { commandHelp, helpText } from "./help.ts";
+import { type Invocation, parseArguments } from "./parse_arguments.ts";
+import { keepOnly } from "./permissions.ts";
+import { versionText } from "./version.ts";
 
 /** Exit codes, as shells expect them. */
 const OK = 0;
@@ -12,18 +13,7 @@ const BAD_USAGE = 2;
 /** Does what the arguments say and gives the exit code. Every failure is one line on standard error. */
 export async function runCli(args: readonly string[]): Promise<number> {
   try {
-    const invocation = parseArguments(args);
-    switch (invocation.command) {
-      case "help":
-        console.log(helpText());
-        return OK;
-      case "version":
-        console.log(`rowlock ${VERSION}`);
-        return OK;
-      case "serve":
-        await serve(invocation.settings);
-        return OK;
-    }
+    return await runInvocation(parseArguments(args));
   } catch (error) {
     const message = oneLine(error);
     if (error instanceof UsageError) {
@@ -32,6 +22,23 @@ export async function runCli(args: readonly string[]): Promise<number> {
     }
     console.error(`rowlock: ${message}`);
     return FAILED;
+  }
+}
+
+async function runInvocation(invocation: Invocation): Promise<number> {
+  switch (invocation.kind) {
+    case "help":
+      console.log(invocation.command === null ? helpText() : commandHelp(invocation.command));
+      return OK;
+    case "version":
+      console.log(versionText(readBundle()?.facts ?? null));
+      return OK;
+    case "run": {
+      const { command, settings, positionals } = invocation;
+      // From a checkout, `deno run` was given what the person who runs it wants it to have.
+      if (Deno.build.standalone) keepOnly(command.needs(settings));
+      return await command.run(settings, positionals) ?? OK;
+    }
   }
 }
 

@@ -3,10 +3,11 @@ import { EngineClient } from "../engine/client.ts";
 import { ensureDefaultModel } from "../hub/default_model.ts";
 import { loadModel } from "../models/checkpoint.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
-import { findLibrary } from "../native/library.ts";
 import { type RunningServer, serve as startServer } from "../server/serve.ts";
 import { readApiKeys } from "./api_keys.ts";
 import type { ServeSettings } from "./arguments.ts";
+import { bundledModel } from "./bundle.ts";
+import { libraryPath } from "./library_path.ts";
 import { requestLog } from "./request_log.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 import { tryLine } from "./try_line.ts";
@@ -22,11 +23,11 @@ const INTERRUPTED = 130;
  */
 export async function serve(settings: ServeSettings): Promise<void> {
   const apiKeys = await readApiKeys(settings);
-  const libraryPath = findLibrary();
+  const nativeLibrary = await libraryPath();
   checkAddress(settings);
   const model = await readModel(settings);
   const maxContext = Math.min(settings.maxContext ?? DEFAULT_MAX_CONTEXT, model.maxContext);
-  const engine = await startEngine(model, { ...settings, libraryPath, maxContext });
+  const engine = await startEngine(model, { ...settings, libraryPath: nativeLibrary, maxContext });
   try {
     const server = listen(settings, model, engine, { apiKeys, maxContext });
     announce(server, model, apiKeys.length > 0);
@@ -37,22 +38,30 @@ export async function serve(settings: ServeSettings): Promise<void> {
 }
 
 async function readModel(settings: ServeSettings): Promise<LoadedModel> {
-  const path = settings.model ?? await ensureDefaultModel({ progress: new TerminalProgress() });
+  const path = settings.model ?? await ensureDefaultModel({ progress: new TerminalProgress(), bundled: bundledModel() });
   const startedMs = performance.now();
   const model = await loadModel(path);
   console.log(`model ${model.id} (${model.modelType}): read and checked in ${secondsSince(startedMs)}`);
   return model;
 }
 
-type EngineSettings = Pick<ServeSettings, "maxBatch" | "maxQueue" | "prefillChunk"> & {
+type EngineSettings = Pick<ServeSettings, "maxBatch" | "maxQueue" | "prefillChunk" | "batchInvariant"> & {
   readonly libraryPath: string;
   readonly maxContext: number;
 };
 
 async function startEngine(model: LoadedModel, settings: EngineSettings): Promise<EngineClient> {
-  const { libraryPath, maxBatch, maxContext, maxQueue, prefillChunk } = settings;
+  const { libraryPath, maxBatch, maxContext, maxQueue, prefillChunk, batchInvariant: isBatchInvariant } = settings;
   const startedMs = performance.now();
-  const engine = await EngineClient.start({ libraryPath, model: model.spec, maxBatch, maxContext, maxQueue, prefillChunk });
+  const engine = await EngineClient.start({
+    libraryPath,
+    model: model.spec,
+    maxBatch,
+    maxContext,
+    maxQueue,
+    prefillChunk,
+    isBatchInvariant,
+  });
   const weights = `${(engine.facts.weightBytes / 1e6).toFixed(0)} MB of weights`;
   console.log(`engine on ${engine.facts.device}: ${weights} in ${secondsSince(startedMs)}, ${maxBatch} rows of up to ${maxContext} tokens`);
   return engine;

@@ -1,30 +1,32 @@
-import { TOP_LOGPROBS_MAX } from "../native/symbols.ts";
-import type { SampledRows } from "../native/structs.ts";
+import { acceptDraws } from "./accept.ts";
 import type { EngineCore } from "./engine_core.ts";
-import type { RowUpdate, TokenLogprob } from "./messages.ts";
+import type { RowUpdate } from "./messages.ts";
 import { scoreToken } from "./prompt_logprobs.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepPlan, StepRow } from "./step_plan.ts";
 import type { StepReport } from "./step_report.ts";
 
-/** Takes the results of a step in: every row's cache length, prompt scores, token and finish. */
+/** Takes the results of a step in: every row's cache length, prompt scores, tokens and finish. */
 export function advance(core: EngineCore, plan: StepPlan, report: StepReport): void {
   const logits = readScoredLogits(core, plan);
   const nowMs = core.nowMs();
+  const rejected: StepRow[] = [];
   let logitsRow = 0;
   for (const stepRow of plan.stepRows) {
-    const { sequence, count, outputs } = stepRow;
+    const { sequence, count, outputs, numDrafts } = stepRow;
     if (sequence.isPrefilling) report.numPromptTokens += count;
     if (logits !== null && sequence.promptLogprobs !== null) {
       scorePrompt(sequence, outputs, logits, logitsRow, core.backend.facts.vocabSize);
     }
     logitsRow += outputs;
-    sequence.advanceCache(count);
-    const update = sequence.outcome === null ? takeToken(stepRow, core.sampling.call.sampled, logitsRow - 1, nowMs) : null;
+    sequence.advanceCache(count - numDrafts);
+    const update = sequence.outcome === null ? takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs) : null;
+    if (sequence.numAccepted < numDrafts) rejected.push(stepRow);
     if (update === null) continue;
     report.updates.push(update);
     report.numGeneratedTokens += update.tokens.length;
   }
+  undo(core, rejected);
 }
 
 /** The logits of all outputs when some prompt is scored, which is rare; else null. */
@@ -48,21 +50,36 @@ function scorePrompt(sequence: Sequence, outputs: number, logits: Float32Array, 
 }
 
 /** The row's update, or null when the step brought it nothing to tell. */
-function takeToken({ sequence, isSampled }: StepRow, sampled: SampledRows, row: number, nowMs: number): RowUpdate | null {
+function takeTokens(core: EngineCore, { sequence, isSampled, numDrafts }: StepRow, firstRow: number, nowMs: number): RowUpdate | null {
   if (!isSampled) {
     if (sequence.isPrefilling || sequence.request.maxTokens > 0) return null;
     return finished(sequence, { ...emptyUpdate(sequence), finishReason: "length" }, nowMs);
   }
-  const token = sampled.token(row);
-  if (sampled.isBroken(row) || token < 0) {
+  const accepted = acceptDraws(sequence, core.sampling.call.sampled, firstRow);
+  sequence.endRound(accepted?.numAccepted ?? 0);
+  if (accepted === null) {
     breakRow(sequence);
     return null;
   }
+  const { tokens, logprobs, finishReason, numAccepted } = accepted;
   sequence.firstTokenMs ??= nowMs;
-  sequence.append(token);
-  const { numTopLogprobs } = sequence.request.sampling;
-  const logprobs = numTopLogprobs < 0 ? [] : [readLogprob(sampled, row, numTopLogprobs)];
-  return finished(sequence, { ...emptyUpdate(sequence), tokens: [token], logprobs, finishReason: sequence.finishReason() }, nowMs);
+  sequence.advanceCache(tokens.length - 1);
+  if (accepted.hasUnsoundCache) startOver(core, sequence);
+  const round = numDrafts > 0 ? { round: { numDrafts, numAccepted } } : {};
+  return finished(sequence, { ...emptyUpdate(sequence), tokens, logprobs, ...round, finishReason }, nowMs);
+}
+
+/** What stands behind a row's tokens is masked, and NaN times a masked 0 is NaN: the row is computed again into a clean slot. */
+function startOver(core: EngineCore, sequence: Sequence): void {
+  core.backend.clear(sequence.slot);
+  sequence.forgetCache();
+}
+
+/** Keys and values of rejected drafts are overwritten by what comes; a recurrent state has to go back. */
+function undo(core: EngineCore, rejected: readonly StepRow[]): void {
+  const rows = rejected.filter(({ sequence }) => sequence.outcome === null && sequence.cachedLen > 0);
+  if (rows.length === 0) return;
+  core.backend.keep(rows.map(({ sequence }) => sequence.slot), rows.map(({ sequence }) => 1 + sequence.numAccepted));
 }
 
 function emptyUpdate(sequence: Sequence): RowUpdate {
@@ -83,15 +100,4 @@ function finished(sequence: Sequence, update: RowUpdate, nowMs: number): RowUpda
 function breakRow(sequence: Sequence): void {
   const message = `The model gave no usable logits for request "${sequence.id}" after ${sequence.length} tokens`;
   sequence.outcome = { type: "failed", code: "row_broken", message };
-}
-
-/** Alternatives that are banned have no logprob: they are left out. */
-function readLogprob(sampled: SampledRows, row: number, numTop: number): TokenLogprob {
-  const top: { token: number; logprob: number }[] = [];
-  for (let i = row * TOP_LOGPROBS_MAX; i < row * TOP_LOGPROBS_MAX + numTop; i++) {
-    const token = sampled.topTokens[i] ?? -1;
-    const logprob = sampled.topLogprobs[i] ?? -Infinity;
-    if (token >= 0 && logprob > -Infinity) top.push({ token, logprob });
-  }
-  return { logprob: sampled.logprob(row), top };
 }

@@ -19,7 +19,7 @@ export class BackendError extends Error {
 
 /** What the engine needs of a model: the cache's operations, forward, sample. `NativeBackend` is the real one; tests bring a deterministic one. */
 export interface ModelBackend {
-  readonly facts: Omit<EngineFacts, "loadMs">;
+  readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
   /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
   resize(slots: number, capacity: number): void;
   /** Copies the first `length` tokens of slot `from` over slot `to`. */
@@ -31,6 +31,11 @@ export interface ModelBackend {
    * MLX lets only a few operations be in flight and makes the launch wait for the rest.
    */
   forward(plan: StepPlan): void;
+  /**
+   * After a forward with drafts, before anything else: of slot `slots[i]`'s tokens only the first `kept[i]` ≥ 1 stay. Slots that are not named
+   * keep all of theirs.
+   */
+  keep(slots: readonly number[], kept: readonly number[]): void;
   /** Samples all logits rows of the last forward; waits for it. */
   sample(call: SampleCall): void;
   /** Copies the logits of the last forward, [rows, vocabulary]; waits for it. */

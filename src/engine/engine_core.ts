@@ -6,6 +6,7 @@ import { findRequestFault } from "./request_check.ts";
 import { SamplingBatch } from "./sampling_batch.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
+import { Speculation } from "./speculation.ts";
 import { step } from "./step.ts";
 import type { StepReport } from "./step_report.ts";
 
@@ -21,11 +22,16 @@ export class EngineCore {
   #stepMs = 0;
   #arrivals = 0;
 
-  constructor(readonly backend: ModelBackend, readonly limits: CoreLimits, readonly nowMs: () => number = () => performance.now()) {
+  constructor(
+    readonly backend: ModelBackend,
+    readonly limits: CoreLimits,
+    readonly nowMs: () => number = () => performance.now(),
+    readonly speculation: Speculation = new Speculation([], { isAdaptive: true }),
+  ) {
     checkLimits(limits);
     const { vocabSize } = backend.facts;
     this.sampling = new SamplingBatch(vocabSize);
-    this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling);
+    this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling, ...speculation.columns);
     this.room = new KvRoom(backend, limits.maxBatch);
   }
 

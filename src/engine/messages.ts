@@ -12,6 +12,8 @@ export interface GenerateRequest {
   readonly maxTokens: number;
   /** Ids that end the sequence (the stop token itself is reported, with finish reason "stop"). Empty under ignore_eos. */
   readonly stopIds: readonly number[];
+  /** Who drafts for it: "none", or a kind that the engine has. @default the engine's first kind, or none */
+  readonly draftKind?: DraftKind | "none";
   /** Wanted logprobs of the prompt itself: -1 none, else the number of alternatives (for echo). */
   readonly promptLogprobs: number;
 }
@@ -29,6 +31,19 @@ export interface EngineOptions {
   readonly prefillChunk: number;
   /** A request's logits are the same bits whatever else runs, at some cost of speed. Only on a CPU device. @default false */
   readonly isBatchInvariant?: boolean;
+  /** @default no drafts */
+  readonly speculation?: SpeculationOptions;
+}
+
+/** Ways to guess the next tokens of a row, so that one step can verify several. */
+export const DRAFT_KINDS = ["ngram", "mtp", "eagle3", "dflash"] as const;
+export type DraftKind = (typeof DRAFT_KINDS)[number];
+
+export interface SpeculationOptions {
+  /** Drafts of one row in one round, at most. @default what the drafter was made for */
+  readonly maxDrafts?: number;
+  /** false: every row drafts as much as it can, worth it or not. For tests. @default true */
+  readonly isAdaptive?: boolean;
 }
 
 export type ToEngine =
@@ -53,9 +68,18 @@ export interface RowUpdate {
   readonly logprobs: readonly TokenLogprob[];
   /** Sent once, with the first update, when asked for; the first prompt token has none (null). */
   readonly promptLogprobs?: readonly (TokenLogprob | null)[];
+  /** Of the step's drafts, when it had any for the request. */
+  readonly round?: DraftRound;
   readonly finishReason: FinishReason | null;
   /** Sent with the finish. */
   readonly timings?: RowTimings;
+}
+
+/** How one round of drafting went for one row. */
+export interface DraftRound {
+  readonly numDrafts: number;
+  /** Drafts that are among the update's tokens. */
+  readonly numAccepted: number;
 }
 
 /** Milliseconds spent by one request. */
@@ -86,6 +110,8 @@ export interface EngineFacts {
   readonly weightBytes: number;
   readonly kvBytesPerToken: number;
   readonly device: string;
+  /** Who can draft; the first one does when a request names none. */
+  readonly draftKinds?: readonly DraftKind[];
   readonly loadMs: number;
 }
 

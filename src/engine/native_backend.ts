@@ -13,7 +13,7 @@ const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
 
 /** A model in the native library. All calls come from the thread that loaded it. */
 export class NativeBackend implements ModelBackend {
-  readonly facts: Omit<EngineFacts, "loadMs">;
+  readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
   readonly #library: NativeLibrary;
   readonly #model: NativeModel;
   readonly #cache: NativeCache;
@@ -55,6 +55,10 @@ export class NativeBackend implements ModelBackend {
 
   forward(plan: StepPlan): void {
     translated(() => this.#model.forward(this.#cache, this.#output, plan.tokens, plan.numTokens, plan.rows, plan.numRows));
+  }
+
+  keep(slots: readonly number[], kept: readonly number[]): void {
+    translated(() => this.#cache.keep(Int32Array.from(slots), Int32Array.from(kept), slots.length));
   }
 
   sample(call: SampleCall): void {

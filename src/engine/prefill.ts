@@ -1,6 +1,6 @@
 import type { RowTable } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
-import type { StepPlan } from "./step_plan.ts";
+import type { StepPlan, StepRow } from "./step_plan.ts";
 
 /** A scored prompt wants the logits of every position; this many bytes of them may be asked for in one step. */
 const SCORED_LOGITS_BYTES = 32 * 2 ** 20;
@@ -31,7 +31,7 @@ export class PrefillManager {
   }
 }
 
-function prefillRow(sequence: Sequence, count: number): { sequence: Sequence; count: number; outputs: number; isSampled: boolean } {
+function prefillRow(sequence: Sequence, count: number): StepRow {
   const isSampled = count === sequence.numPending && sequence.request.maxTokens > 0;
-  return { sequence, count, outputs: sequence.isScored ? count : Number(isSampled), isSampled };
+  return { sequence, count, outputs: sequence.isScored ? count : Number(isSampled), isSampled, numDrafts: 0 };
 }

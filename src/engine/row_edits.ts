@@ -38,6 +38,17 @@ export class RowEdits {
     this.#table.setSubtract(token, this.config.presencePenalty + this.config.frequencyPenalty * count);
   }
 
+  /** Undoes `accept` of the token that is the last of `tokens[0 … length)`. */
+  retract(tokens: Int32Array, length: number): void {
+    const token = tokens[length - 1] ?? 0;
+    this.#repeated?.slideBack(tokens, length);
+    if (!this.#hasCountPenalty) return;
+    const count = (this.#generatedCounts.get(token) ?? 0) - 1;
+    if (count > 0) this.#generatedCounts.set(token, count);
+    else this.#generatedCounts.delete(token);
+    this.#table.setSubtract(token, count > 0 ? this.config.presencePenalty + this.config.frequencyPenalty * count : 0);
+  }
+
   /**
    * Writes the edits for the token after `tokens[0 … length)`, `numGenerated` of them generated, to `target` from struct `begin` on.
    * Returns their end. `scratch` is any table; its contents are lost.
@@ -67,13 +78,23 @@ class RepetitionWindow {
   slide(tokens: Int32Array, length: number): void {
     this.#enter(tokens[length - 1] ?? 0);
     const leaving = tokens[length - 1 - this.config.repetitionContextSize];
-    if (leaving === undefined) return;
-    const count = (this.#counts.get(leaving) ?? 0) - 1;
+    if (leaving !== undefined) this.#leave(leaving);
+  }
+
+  /** Undoes `slide`. */
+  slideBack(tokens: Int32Array, length: number): void {
+    const returning = tokens[length - 1 - this.config.repetitionContextSize];
+    if (returning !== undefined) this.#enter(returning);
+    this.#leave(tokens[length - 1] ?? 0);
+  }
+
+  #leave(token: number): void {
+    const count = (this.#counts.get(token) ?? 0) - 1;
     if (count > 0) {
-      this.#counts.set(leaving, count);
+      this.#counts.set(token, count);
     } else {
-      this.#counts.delete(leaving);
-      this.table.setRepetition(leaving, 1);
+      this.#counts.delete(token);
+      this.table.setRepetition(token, 1);
     }
   }
 

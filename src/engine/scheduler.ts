@@ -1,7 +1,6 @@
 import { DecodeManager } from "./decode.ts";
 import { PrefillManager } from "./prefill.ts";
-import { type RowMove, RowTable } from "./rows.ts";
-import type { SamplingBatch } from "./sampling_batch.ts";
+import { type RowColumn, type RowMove, RowTable } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepPlan } from "./step_plan.ts";
 
@@ -20,8 +19,8 @@ export class Scheduler {
   readonly #decode = new DecodeManager();
   readonly #plan = new StepPlan();
 
-  constructor(readonly limits: SchedulerLimits, sampling: SamplingBatch) {
-    this.rows = new RowTable(limits.maxBatch, [sampling]);
+  constructor(readonly limits: SchedulerLimits, ...columns: readonly RowColumn[]) {
+    this.rows = new RowTable(limits.maxBatch, columns);
     this.#prefill = new PrefillManager(limits.prefillChunk, limits.vocabSize);
   }
 

@@ -25,6 +25,8 @@ export class Sequence {
   #tokens: Int32Array<ArrayBuffer>;
   #length: number;
   #cachedLen = 0;
+  #numDrafts = 0;
+  #numAccepted = 0;
 
   /** `arrival` orders sequences first come first served. */
   constructor(readonly request: GenerateRequest, readonly arrival: number, readonly submittedMs: number) {
@@ -60,6 +62,20 @@ export class Sequence {
     return this.#length - this.promptLength;
   }
 
+  /** Tokens proposed to come next, which the next step verifies. */
+  get drafts(): Int32Array<ArrayBuffer> {
+    return this.#tokens.slice(this.#length, this.#length + this.#numDrafts);
+  }
+
+  get numDrafts(): number {
+    return this.#numDrafts;
+  }
+
+  /** Drafts of the last round that turned out right. */
+  get numAccepted(): number {
+    return this.#numAccepted;
+  }
+
   /** Prompt tokens are left to compute. Afterwards a row has exactly one pending token at the start of each step. */
   get isPrefilling(): boolean {
     return this.#cachedLen < this.promptLength;
@@ -75,17 +91,43 @@ export class Sequence {
     this.#assertLengths();
   }
 
+  /** What the cache holds is of no use: everything is computed again. */
+  forgetCache(): void {
+    this.#cachedLen = 0;
+  }
+
   /** Takes a sampled token in. */
   append(token: number): void {
-    if (this.#length === this.#tokens.length) {
-      const grown = new Int32Array(Math.min(this.maxLength, Math.max(64, 2 * this.#length)));
-      grown.set(this.#tokens);
-      this.#tokens = grown;
-    }
+    this.#reserve(this.#length + 1);
     this.#tokens[this.#length] = token;
     this.#length++;
     this.#assertLengths();
     this.edits?.accept(this.#tokens, this.#length);
+  }
+
+  /** Takes the newest `count` tokens back: edits and lengths are as before `append`. */
+  retract(count: number): void {
+    for (let i = 0; i < count; i++) {
+      this.edits?.retract(this.#tokens, this.#length);
+      this.#length--;
+    }
+    this.#assertLengths();
+  }
+
+  /** Sets the drafts for the next step. They are no tokens of the sequence yet. @throws {RangeError} when there is no budget for them. */
+  propose(drafts: ArrayLike<number>): void {
+    if (drafts.length > 0 && this.#length + drafts.length >= this.maxLength) {
+      throw new RangeError(`Sequence "${this.id}" has ${this.maxLength - this.#length} tokens left, ${drafts.length} drafts are too many`);
+    }
+    this.#reserve(this.#length + drafts.length);
+    this.#tokens.set(drafts, this.#length);
+    this.#numDrafts = drafts.length;
+  }
+
+  /** Ends a round: `numAccepted` drafts are tokens of the sequence now. */
+  endRound(numAccepted: number): void {
+    this.#numAccepted = numAccepted;
+    this.#numDrafts = 0;
   }
 
   /**
@@ -107,6 +149,13 @@ export class Sequence {
     const admittedMs = this.admittedMs ?? nowMs;
     const firstTokenMs = this.firstTokenMs ?? nowMs;
     return { queueMs: admittedMs - this.submittedMs, prefillMs: firstTokenMs - admittedMs, decodeMs: nowMs - firstTokenMs };
+  }
+
+  #reserve(length: number): void {
+    if (length <= this.#tokens.length) return;
+    const grown = new Int32Array(Math.min(this.maxLength, Math.max(64, length, 2 * this.#length)));
+    grown.set(this.#tokens);
+    this.#tokens = grown;
   }
 
   #assertLengths(): void {

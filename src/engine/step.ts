@@ -13,6 +13,8 @@ export function step(core: EngineCore): StepReport {
   leave(core, report);
   admit(core);
   makeRoom(core, report);
+  const startMs = core.nowMs();
+  core.speculation.propose(core.scheduler.rows.sequences, core.room.capacity);
   const plan = core.scheduler.schedule();
   if (plan.numRows > 0) {
     try {
@@ -21,6 +23,7 @@ export function step(core: EngineCore): StepReport {
       prepareSampling(core.sampling, plan);
       if (plan.numOutputs > 0) core.backend.sample(core.sampling.call);
       advance(core, plan, report);
+      core.speculation.observe(plan, core.nowMs() - startMs);
     } catch (error) {
       failRows(plan, error);
     }

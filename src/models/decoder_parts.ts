@@ -65,7 +65,11 @@ export function attentionTensors(layer: string, config: TransformerShape, heads:
   ];
 }
 
-export function mlpTensors(layer: string, { hidden_size: hidden, intermediate_size: intermediate }: TransformerShape, hasBias = false): ExpectedTensor[] {
+export function mlpTensors(
+  layer: string,
+  { hidden_size: hidden, intermediate_size: intermediate }: TransformerShape,
+  hasBias = false,
+): ExpectedTensor[] {
   return [
     ...linear(`${layer}.mlp.gate_proj`, [intermediate, hidden], hasBias),
     ...linear(`${layer}.mlp.up_proj`, [intermediate, hidden], hasBias),

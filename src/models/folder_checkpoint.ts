@@ -23,9 +23,15 @@ export function readFolderCheckpoint(folder: string): Checkpoint {
     tensors,
     tokenizer: readTokenizer(folder, tokenizerConfig),
     chatTemplate: readTemplate(folder, tokenizerConfig),
-    declaredStopIds: [config["eos_token_id"], generation["eos_token_id"]],
+    declaredStopIds: [config["eos_token_id"], textConfig(config)["eos_token_id"], generation["eos_token_id"]],
     generationDefaults: generationDefaults(generation),
   };
+}
+
+/** Models that see pictures keep what belongs to the text apart. */
+function textConfig(config: Record<string, unknown>): Record<string, unknown> {
+  const text = config["text_config"];
+  return typeof text === "object" && text !== null ? text as Record<string, unknown> : {};
 }
 
 function failMissing(folder: string, file: string): never {

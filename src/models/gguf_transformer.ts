@@ -3,13 +3,13 @@ import type { GgufFile } from "./gguf.ts";
 import { refuse } from "./config_parts.ts";
 
 /** A config.json in Hugging Face's terms. Values are checked later, with those of real config.json files. */
-export function ggufTransformerConfig(file: GgufFile): Record<string, unknown> {
+export function ggufTransformerConfig(file: GgufFile, { hasExperts = false } = {}): Record<string, unknown> {
   const { metadata } = file;
   const architecture = metadata.required("general.architecture", metadata.string("general.architecture"));
   const number = (key: string): number | undefined => metadata.number(`${architecture}.${key}`);
   const required = (key: string): number => metadata.required(`${architecture}.${key}`, number(key));
   const numExperts = number("expert_count") ?? 0;
-  if (numExperts > 0) refuse(`${architecture}.expert_count`, numExperts, "mixtures of experts are not supported");
+  if (numExperts > 0 && !hasExperts) refuse(`${architecture}.expert_count`, numExperts, "mixtures of experts are not supported");
   const headDim = number("attention.key_length") ?? required("embedding_length") / required("attention.head_count");
   const valueDim = number("attention.value_length") ?? headDim;
   if (valueDim !== headDim) refuse(`${architecture}.attention.value_length`, valueDim, `it has to equal the keys' length (${headDim})`);
@@ -68,10 +68,14 @@ const LAYER_NAMES: Readonly<Record<string, string>> = {
   ffn_down: "mlp.down_proj",
 };
 
-/** `blk.3.attn_q.weight` → `model.layers.3.self_attn.q_proj.weight`; null for names that are not known. */
-export function ggufTransformerTensorName(name: string): string | null {
+/**
+ * `blk.3.attn_q.weight` → `model.layers.3.self_attn.q_proj.weight`; null for names that are not known.
+ * @param own names of a layer's modules that an architecture adds or uses differently.
+ */
+export function ggufTransformerTensorName(name: string, own: Readonly<Record<string, string>> = {}): string | null {
   if (Object.hasOwn(TOP_NAMES, name)) return TOP_NAMES[name]!;
   const [, layer, module, kind] = /^blk\.(\d+)\.([a-z_]+)\.(weight|bias)$/.exec(name) ?? [];
-  if (module === undefined || !Object.hasOwn(LAYER_NAMES, module)) return null;
-  return `model.layers.${layer}.${LAYER_NAMES[module]}.${kind}`;
+  const names = { ...LAYER_NAMES, ...own };
+  if (module === undefined || !Object.hasOwn(names, module)) return null;
+  return `model.layers.${layer}.${names[module]}.${kind}`;
 }

@@ -2,7 +2,16 @@
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
 import { headSizes, parseConfig, ropeConfig, transformerShape } from "./config_parts.ts";
-import { attentionTensors, blockNorms, checkActivation, decoderConfig, decoderTensors, isTied, mlpTensors, resolvedModel } from "./decoder_parts.ts";
+import {
+  attentionTensors,
+  blockNorms,
+  checkActivation,
+  decoderConfig,
+  decoderTensors,
+  isTied,
+  mlpTensors,
+  resolvedModel,
+} from "./decoder_parts.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
 import { qwenWindow, qwenWindowShape } from "./qwen_window.ts";
 

@@ -38,7 +38,8 @@ export const smolLm3: Architecture = {
 
 function ropeLayers(config: SmolLm3Config): string {
   const numLayers = config.num_hidden_layers;
-  const layers = config.no_rope_layers ?? Array.from({ length: numLayers }, (_, i) => Number((i + 1) % config.no_rope_layer_interval !== 0));
+  const layers = config.no_rope_layers ??
+    Array.from({ length: numLayers }, (_, i) => Number((i + 1) % config.no_rope_layer_interval !== 0));
   if (layers.length !== numLayers) refuse("no_rope_layers", layers, `it needs one entry for each of the ${numLayers} layers`);
   return layers.join(",");
 }

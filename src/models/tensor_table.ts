@@ -2,11 +2,13 @@
 import type { TensorEntry } from "../native/model_spec.ts";
 import type { ExpectedTensor, FlatConfig, ResolvedModel } from "./architecture.ts";
 import { ModelFileError } from "./model_file_error.ts";
+import { quantizationOf } from "./quantization.ts";
 
 /** Types that the native library turns into numbers: those of its table in dequantize.c. */
 const VALUE_TYPES = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS MXFP4".split(" ");
 /** MLX's packed integers. */
 const PACKED_TYPE = "U32";
+const FLOAT_TYPES = ["F32", "F16", "BF16"];
 
 /**
  * @param source names the checkpoint in errors.
@@ -22,13 +24,14 @@ export function selectTensors(model: ResolvedModel, stored: ReadonlyMap<string, 
       return quantizedParts(expected, model.config).map((part) => checked(part, stored.get(part.name), fail));
     }
     if (tensor === undefined && expected.isOptional) return [];
-    return [checked({ ...expected, types: VALUE_TYPES }, tensor, fail)];
+    return [checked({ types: VALUE_TYPES, ...expected }, tensor, fail)];
   });
 }
 
 interface WantedTensor {
   readonly name: string;
   readonly shape: readonly number[];
+  readonly otherShape?: readonly number[];
   readonly types: readonly string[];
 }
 
@@ -40,20 +43,18 @@ function checked(wanted: WantedTensor, tensor: TensorEntry | undefined, fail: Fa
   if (!wanted.types.includes(tensor.type)) {
     fail(`tensor ${wanted.name} has the type ${tensor.type}; supported are ${wanted.types.join(", ")}`);
   }
-  if (tensor.shape.length !== wanted.shape.length || tensor.shape.some((dim, i) => dim !== wanted.shape[i])) {
+  if (![wanted.shape, wanted.otherShape].some((shape) => shape?.join() === tensor.shape.join())) {
     fail(`tensor ${wanted.name} has the shape [${tensor.shape.join(", ")}], expected ${shape}`);
   }
   return tensor;
 }
 
-/** MLX packs a row's integers into 32-bit words and keeps one scale and one bias for each group. */
+/** MLX packs a row's integers into 32-bit words and keeps a scale, and in affine mode a bias, for each group. */
 function quantizedParts(expected: ExpectedTensor, config: FlatConfig): WantedTensor[] {
   const module = expected.name.replace(/\.weight$/, "");
-  const own = config[`quant.${module}`];
-  const [bits, groupSize] = own === undefined
-    ? [Number(config["quant_bits"]), Number(config["quant_group_size"])]
-    : String(own).split(",").map(Number) as [number, number];
-  const [rows, columns] = expected.shape as readonly [number, number];
+  const { bits, groupSize, mode } = quantizationOf(config, module);
+  const rows = expected.shape.slice(0, -1);
+  const columns = expected.shape.at(-1)!;
   if (bits === 0) {
     throw new ModelFileError(
       `Cannot use the model's config: tensor ${expected.name} is quantized, but the config has no quantization for it`,
@@ -64,10 +65,8 @@ function quantizedParts(expected: ExpectedTensor, config: FlatConfig): WantedTen
       `Cannot use the model's config: ${module} has ${columns} columns, which are no multiple of the group size ${groupSize}`,
     );
   }
-  const groups = { shape: [rows, columns / groupSize], types: ["F32", "F16", "BF16"] };
-  return [
-    { name: expected.name, shape: [rows, columns * bits / 32], types: [PACKED_TYPE] },
-    { name: `${module}.scales`, ...groups },
-    { name: `${module}.biases`, ...groups },
-  ];
+  const words = { name: expected.name, shape: [...rows, columns * bits / 32], types: [PACKED_TYPE] };
+  const groups = { shape: [...rows, columns / groupSize], types: FLOAT_TYPES };
+  const scales = { ...groups, name: `${module}.scales` };
+  return mode === "mxfp4" ? [words, { ...scales, types: ["U8"] }] : [words, scales, { ...groups, name: `${module}.biases` }];
 }

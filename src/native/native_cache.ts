@@ -7,16 +7,22 @@ export interface NativeCacheInfo {
   readonly bytes: number;
 }
 
-/** KV of all slots of one model. Made by `NativeModel.newCache`. */
+/** Makes the C handle: writes it to `out` and returns the status of the call. */
+export interface CacheMaker {
+  readonly call: string;
+  readonly make: (out: BigUint64Array<ArrayBuffer>) => number;
+}
+
+/** KV and recurrent state of all slots of one model or drafter. Made by their `newCache`. */
 export class NativeCache {
   #handle: Deno.PointerValue;
   readonly #library: NativeLibrary;
   readonly #onClose: () => void;
   readonly #info = new BigInt64Array(3);
 
-  constructor(library: NativeLibrary, model: Deno.PointerObject, onClose: () => void) {
+  constructor(library: NativeLibrary, maker: CacheMaker, onClose: () => void) {
     const out = new BigUint64Array(1);
-    library.check("rl_cache_new", library.symbols.rl_cache_new(model, out));
+    library.check(maker.call, maker.make(out));
     this.#library = library;
     this.#onClose = onClose;
     this.#handle = Deno.UnsafePointer.create(out[0] ?? 0n);
@@ -41,6 +47,16 @@ export class NativeCache {
   /** Fills slot `slot` with zeros: a NaN that a row left there would reach the next one. */
   clear(slot: number): void {
     this.#library.check("rl_cache_clear", this.#library.symbols.rl_cache_clear(this.unsafeHandle, slot));
+  }
+
+  /**
+   * Undoes verified tokens in recurrent states: slot `slots[i]` goes back to its state after the first `kept[i]` (>= 1) tokens of the last
+   * forward, which had `ROW_VERIFY`; verified slots that are not named keep all. Once after a forward, before any other call on the cache.
+   * A cache of keys and values alone accepts it and does nothing: there the row's next offset is enough.
+   */
+  keep(slots: Int32Array<ArrayBuffer>, kept: Int32Array<ArrayBuffer>, numRows: number): void {
+    const status = this.#library.symbols.rl_cache_keep(this.unsafeHandle, slots, kept, numRows);
+    if (status !== 0) this.#library.check("rl_cache_keep", status);
   }
 
   info(): NativeCacheInfo {

@@ -19,10 +19,19 @@ export interface NativeModelInfo {
 
 const COMPUTE_TYPES = ["float32", "float16", "bfloat16"] as const;
 
-/** The weights of one checkpoint. Belongs to the thread that loaded it. Closing it closes its caches. */
+/**
+ * What a drafter reads of its model: nothing, the hidden states after the final norm, or the concatenated outputs of some decoder layers,
+ * which count from 0.
+ */
+export type FeatureCapture = { readonly kind: "none" | "final" } | { readonly kind: "layers"; readonly layers: readonly number[] };
+
+/** `RL_CAPTURE_*`. */
+const CAPTURE_KINDS: Readonly<Record<FeatureCapture["kind"], number>> = { none: 0, final: 1, layers: 2 };
+
+/** The weights of one checkpoint. Belongs to the thread that loaded it. Closing it closes its caches and drafters. */
 export class NativeModel {
   #handle: Deno.PointerValue;
-  readonly #caches = new Set<NativeCache>();
+  readonly #dependents = new Set<{ close(): void }>();
   readonly info: NativeModelInfo;
 
   private constructor(readonly library: NativeLibrary, handle: Deno.PointerValue) {
@@ -49,9 +58,26 @@ export class NativeModel {
 
   /** An empty cache of 0 slots. */
   newCache(): NativeCache {
-    const cache = new NativeCache(this.library, this.unsafeHandle, () => this.#caches.delete(cache));
-    this.#caches.add(cache);
+    const maker = {
+      call: "rl_cache_new",
+      make: (out: BigUint64Array<ArrayBuffer>) => this.library.symbols.rl_cache_new(this.unsafeHandle, out),
+    };
+    const cache = new NativeCache(this.library, maker, () => this.#dependents.delete(cache));
+    this.#dependents.add(cache);
     return cache;
+  }
+
+  /** What needs this model is closed with it, before it. Returns how to take it off the list. */
+  own(dependent: { close(): void }): () => void {
+    this.#dependents.add(dependent);
+    return () => void this.#dependents.delete(dependent);
+  }
+
+  /** From now on every forward leaves these features of all its tokens in its output, for drafters. */
+  capture(capture: FeatureCapture): void {
+    const layers = Int32Array.from(capture.kind === "layers" ? capture.layers : []);
+    const status = this.library.symbols.rl_model_capture(this.unsafeHandle, CAPTURE_KINDS[capture.kind], layers, layers.length);
+    this.library.check("rl_model_capture", status);
   }
 
   /** Runs packed tokens of ragged rows (`rl_row` structs), writes their KV and launches the evaluation of the wanted logits. Does not wait. */
@@ -70,7 +96,7 @@ export class NativeModel {
 
   close(): void {
     if (this.#handle === null) return;
-    for (const cache of [...this.#caches]) cache.close();
+    for (const dependent of [...this.#dependents]) dependent.close();
     const handle = this.#handle;
     this.#handle = null;
     this.library.check("rl_model_free", this.library.symbols.rl_model_free(handle));

@@ -41,6 +41,12 @@ export class StepOutput {
     this.#library.check("rl_output_read", symbols.rl_output_read(this.unsafeHandle, logits, BigInt(logits.length)));
   }
 
+  /** For tests: copies all features as float32 [tokens, width] to `features`; waits for the evaluation. */
+  readFeatures(features: Float32Array<ArrayBuffer>): void {
+    const status = this.#library.symbols.rl_output_read_features(this.unsafeHandle, features, BigInt(features.length));
+    this.#library.check("rl_output_read_features", status);
+  }
+
   /** Puts logits [rows, vocabulary] of the caller in place of a forward's. Half types are given by their bits. */
   write(
     logits: Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>,

@@ -8,13 +8,21 @@ import { STRUCT_BYTES, TOP_LOGPROBS_MAX } from "./symbols.ts";
 export const P_LESS = 1;
 export const TEMPERATURE_LAST = 2;
 
+/** `flags` of `rl_row`: `NativeCache.keep` may undo some of the row's tokens. */
+export const ROW_VERIFY = 1;
+/** Tokens that such a row may have: the library keeps a recurrent state for each. */
+export const VERIFY_MAX_TOKENS = 64;
+
 /** `flags` of `rl_sampled`: the row had no logit above -inf. */
 export const ROW_BROKEN = 1;
 
 /** 32-bit words of one struct, and where its fields lie, in words. */
 export const SAMPLING_WORDS = STRUCT_BYTES.rl_sampling / 4;
 export const EDIT_WORDS = STRUCT_BYTES.rl_edit / 4;
+/** slot, offset, count, outputs, flags. */
 export const ROW_WORDS = STRUCT_BYTES.rl_row / 4;
+/** slot, offset, count, outputs, number of feature rows. */
+export const DRAFT_ROW_WORDS = STRUCT_BYTES.rl_draft_row / 4;
 const SAMPLED_WORDS = STRUCT_BYTES.rl_sampled / 4;
 
 /** Word offsets in `rl_sampling`; the 64-bit seed takes words 0 and 1. */

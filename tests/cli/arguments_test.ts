@@ -1,12 +1,20 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { flagName, parseArguments, SERVE_FLAGS, type ServeSettings } from "../../src/cli/arguments.ts";
+import type { ServeSettings } from "../../src/cli/arguments.ts";
+import { flagName, usageLine } from "../../src/cli/command.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
 import { UsageError } from "../../src/cli/flags.ts";
-import { flagTable, helpText } from "../../src/cli/help.ts";
+import { commandHelp, flagPage, helpText } from "../../src/cli/help.ts";
+import { type Invocation, parseArguments } from "../../src/cli/parse_arguments.ts";
 
 function settingsOf(...args: string[]): ServeSettings {
   const invocation = parseArguments(args);
-  if (invocation.command !== "serve") throw new Error(`expected serve, found ${invocation.command}`);
-  return invocation.settings;
+  if (invocation.kind !== "run" || invocation.command.name !== "serve") throw new Error(`expected serve, found ${describe(invocation)}`);
+  return invocation.settings as ServeSettings;
+}
+
+/** `help`, `help pull`, `version`, `run serve` */
+function describe(invocation: Invocation): string {
+  return invocation.kind === "version" ? "version" : [invocation.kind, invocation.command?.name].filter(Boolean).join(" ");
 }
 
 Deno.test("no arguments at all serve the default model with the documented defaults", () => {
@@ -18,6 +26,7 @@ Deno.test("no arguments at all serve the default model with the documented defau
     maxContext: null,
     prefillChunk: 256,
     maxQueue: 256,
+    batchInvariant: false,
     apiKey: [],
     apiKeyFile: null,
     allowOrigin: [],
@@ -44,6 +53,13 @@ Deno.test("every kind of flag takes its value with a space or an equals sign", (
   assertEquals([settings.drainTimeout, settings.logFormat], [2.5, "json"]);
 });
 
+Deno.test("a switch is on when it is there, however often, and takes no value", () => {
+  assertEquals(settingsOf("--batch-invariant").batchInvariant, true);
+  assertEquals(settingsOf("--batch-invariant", "--port", "0", "--batch-invariant").batchInvariant, true);
+  assertThrows(() => parseArguments(["--batch-invariant=yes"]), UsageError, "--batch-invariant");
+  assertThrows(() => parseArguments(["--batch-invariant", "yes"]), UsageError, '"yes"');
+});
+
 Deno.test("repeatable flags keep all their values in order and the others refuse a second one", () => {
   assertEquals(settingsOf("--api-key", "one", "--api-key", "two").apiKey, ["one", "two"]);
   assertThrows(() => parseArguments(["--port", "1", "--port", "2"]), UsageError, "--port is given 2 times, expected once");
@@ -66,26 +82,40 @@ Deno.test("a value outside its domain is refused with the flag, the value and wh
 
 Deno.test("unknown flags, commands and arguments are refused by name", () => {
   assertThrows(() => parseArguments(["--batch", "3"]), UsageError, "--batch");
-  assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance", expected serve');
+  assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance", expected serve, ');
   assertThrows(() => parseArguments(["serve", "model.gguf"]), UsageError, 'Unexpected argument "model.gguf"');
   assertThrows(() => parseArguments(["--port"]), UsageError, "--port");
 });
 
 Deno.test("help and version win over everything that stands beside them", () => {
-  assertEquals(parseArguments(["serve", "--port", "0", "--help"]), { command: "help" });
-  assertEquals(parseArguments(["-h"]), { command: "help" });
-  assertEquals(parseArguments(["--version"]), { command: "version" });
+  assertEquals(describe(parseArguments(["serve", "--port", "0", "--help"])), "help serve");
+  assertEquals(describe(parseArguments(["-h"])), "help");
+  assertEquals(describe(parseArguments(["--port", "0", "-h"])), "help");
+  assertEquals(describe(parseArguments(["--version"])), "version");
+  assertEquals(describe(parseArguments(["completions", "-V"])), "version");
 });
 
-Deno.test("the help names every flag with its default", () => {
-  const help = helpText();
-  for (const [key, flag] of Object.entries(SERVE_FLAGS)) {
-    const line = help.split("\n").find((text) => text.includes(`--${flagName(key)} ${flag.placeholder}`));
-    assertStringIncludes(line ?? "", flag.help);
-    if (flag.defaultText !== "") assertStringIncludes(line ?? "", `(default: ${flag.defaultText})`);
+Deno.test("positional arguments are counted and checked", () => {
+  assertEquals(describe(parseArguments(["completions", "bash"])), "run completions");
+  assertThrows(() => parseArguments(["completions"]), UsageError, "bash|zsh|fish is missing");
+  assertThrows(() => parseArguments(["completions", "tcsh"]), UsageError, 'SHELL is "tcsh", expected one of bash, zsh, fish');
+  assertThrows(() => parseArguments(["completions", "bash", "zsh"]), UsageError, 'Unexpected argument "zsh"');
+});
+
+Deno.test("the help of each command names every flag with its default, and the help of all names every command", () => {
+  for (const command of COMMANDS) {
+    assertStringIncludes(helpText(), `${command.name} `);
+    assertStringIncludes(helpText(), command.summary);
+    const lines = commandHelp(command).split("\n");
+    assertEquals(lines.includes(`Usage: ${usageLine(command)}`), true);
+    for (const [key, flag] of Object.entries(command.flags)) {
+      const line = lines.find((text) => text.trimStart().startsWith(`--${flagName(key)} `));
+      assertStringIncludes(line ?? "", flag.help);
+      if (flag.defaultText !== "") assertStringIncludes(line ?? "", `(default: ${flag.defaultText})`);
+    }
   }
 });
 
-Deno.test("the README shows the flags as the table has them", async () => {
-  assertStringIncludes(await Deno.readTextFile(new URL("../../README.md", import.meta.url)), flagTable());
+Deno.test("the README shows the commands and flags as the table has them", async () => {
+  assertStringIncludes(await Deno.readTextFile(new URL("../../README.md", import.meta.url)), flagPage());
 });

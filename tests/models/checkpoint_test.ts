@@ -122,7 +122,7 @@ Deno.test("A folder that lacks something, or a path to nothing, is refused by na
   folder.write("config.json", JSON.stringify({ model_type: "llama" }));
   refuse(folder.path, "it has no model*.safetensors");
   folder.write("config.json", JSON.stringify({ model_type: "gpt_neox" }));
-  refuse(folder.path, 'Unsupported model_type: "gpt_neox"; supported are llama, mistral');
+  refuse(folder.path, 'Unsupported model_type: "gpt_neox"; supported are gemma3_text, llama, mistral, ');
   folder.write("config.json", "[1]");
   refuse(folder.path, "holds [1] instead of a JSON object");
   refuse(`${folder.path}/nothing`, "Cannot open");
@@ -146,9 +146,10 @@ Deno.test("Config values that are missing, wrong or not supported are refused wi
   change({ layer_types: ["full_attention"] }, "one entry for each of the 4 layers");
   change({ layer_types: new Array(4).fill("linear_attention") }, 'layer_types is "linear_attention": supported are full_attention');
   change({ layer_types: new Array(4).fill("sliding_attention") }, "sliding_window is missing");
-  change({ quantization_config: { quant_method: "gptq", bits: 4 } }, 'quant_method is "gptq": only MLX\'s affine');
+  change({ quantization_config: { quant_method: "gptq", bits: 4 } }, 'quant_method is "gptq": only MLX\'s quantizations');
   change({ quantization: { bits: 7, group_size: 32 } }, "quantization.bits is 7: supported are 2, 3, 4, 5, 6, 8");
-  change({ quantization: { bits: 4, group_size: 32, mode: "mxfp4" } }, 'quantization.mode is "mxfp4"');
+  change({ quantization: { bits: 4, group_size: 16, mode: "nvfp4" } }, 'quantization.mode is "nvfp4": supported are affine, mxfp4');
+  change({ quantization: { bits: 8, group_size: 32, mode: "mxfp4" } }, "quantization.bits is 8: mxfp4 has 4");
 });
 
 Deno.test("A tensor that is missing or has another shape is named with what was found and expected", () => {
@@ -235,10 +236,9 @@ Deno.test("A GGUF file gives config, tensors under the checkpoint's names, token
   assertEquals([config["qk_interleaved"], config["tie_word_embeddings"], config["rope_theta"], config["head_dim"]], [true, true, 5000, 8]);
   assertEquals(tensors.map(({ name }) => name), [
     "model.embed_tokens.weight",
-    ...["input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"].map((name) =>
-      `model.layers.0.${name}.weight`
-    ),
-    ...["post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"].map((name) => `model.layers.0.${name}.weight`),
+    ...["input_layernorm", "post_attention_layernorm"].map((name) => `model.layers.0.${name}.weight`),
+    ...["q_proj", "k_proj", "v_proj", "o_proj"].map((name) => `model.layers.0.self_attn.${name}.weight`),
+    ...["gate_proj", "up_proj", "down_proj"].map((name) => `model.layers.0.mlp.${name}.weight`),
     "model.norm.weight",
     "rope_freqs.weight",
   ]);
@@ -255,7 +255,7 @@ Deno.test("GGUF files whose weights cannot be computed with are refused by name"
   const field = (key: string, value: number): GgufChange => ({ fields: [[key, { type: "u32", value }]] });
   refuseGguf(
     { fields: [["general.architecture", { type: "string", value: "rwkv7" }]] },
-    'Unsupported general.architecture: "rwkv7"; supported are llama',
+    'Unsupported general.architecture: "rwkv7"; supported are gemma3, llama, ',
   );
   refuseGguf(field("split.count", 3), "it is one of 3 parts");
   refuseGguf(field("llama.expert_count", 8), "llama.expert_count is 8");

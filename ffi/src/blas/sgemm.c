@@ -15,6 +15,9 @@ typedef struct product {
   int lda, ldb, ldc;
 } product;
 
+typedef float four_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float eight_lanes __attribute__((vector_size(32), aligned(4), may_alias));
+
 #if defined(__x86_64__)
 #define NAME(x) avx512_##x
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
@@ -33,6 +36,7 @@ static bool has_avx512(void) {
   if (answer < 0) answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
   return answer == 1;
 }
+bool sgemm_can_stream(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #define DISPATCH(call) (has_avx512() ? avx512_##call : base_##call)
 #else
 #define NAME(x) base_##x
@@ -41,6 +45,7 @@ static bool has_avx512(void) {
 #define DOT_COLUMNS 4
 #define SUM_ROWS 4
 #include "skinny_kernels.h"
+bool sgemm_can_stream(void) { return true; }
 #define DISPATCH(call) base_##call
 #endif
 
@@ -71,7 +76,7 @@ static void dot_product(product* p) {
 
 void __wrap_cblas_sgemm(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k, float alpha, const float* a,
                         int lda, const float* b, int ldb, float beta, float* c, int ldc) {
-  bool is_skinny = layout == CblasRowMajor && trans_a == CblasNoTrans && alpha == 1 && beta == 0 && (m <= MAX_SKINNY_ROWS || atomic_load_explicit(&is_invariant, memory_order_relaxed));
+  bool is_skinny = sgemm_can_stream() && layout == CblasRowMajor && trans_a == CblasNoTrans && alpha == 1 && beta == 0 && (m <= MAX_SKINNY_ROWS || atomic_load_explicit(&is_invariant, memory_order_relaxed));
   product p = {m, n, k, a, b, c, lda, ldb, ldc};
   if (is_skinny && trans_b == CblasTrans) dot_product(&p);
   else if (is_skinny && trans_b == CblasNoTrans) DISPATCH(sum_product(&p));

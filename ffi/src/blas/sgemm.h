@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+/* Whether this processor can run these loops; without, all products go to OpenBLAS. */
+bool sgemm_can_stream(void);
+
 /* On: every product adds up its terms in an order that depends on K alone, also those with many rows. */
 void sgemm_batch_invariant(bool is_on);
 bool sgemm_is_batch_invariant(void);

@@ -14,12 +14,29 @@ TARGET static inline NAME(vector) NAME(load_tail)(const float* p, int count) {
   return v;
 }
 
+/* The lanes' sum, folded in halves. */
+TARGET static inline four_lanes NAME(fold)(NAME(vector) v) {
+#if LANES == 16
+  eight_lanes half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  return __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+#elif LANES == 8
+  return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+  return v;
+#endif
+}
+
 TARGET static inline float NAME(sum)(NAME(vector) v) {
-  float lanes[LANES];
-  __builtin_memcpy(lanes, &v, sizeof lanes);
-  for (int width = LANES / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
-  return lanes[0];
+  four_lanes q = NAME(fold)(v);
+  return (q[0] + q[2]) + (q[1] + q[3]);
+}
+
+/* Four sums at once, each in the order of NAME(sum). */
+TARGET static inline four_lanes NAME(sum4)(const NAME(vector)* v) {
+  four_lanes a = NAME(fold)(v[0]), b = NAME(fold)(v[1]), c = NAME(fold)(v[2]), d = NAME(fold)(v[3]);
+  four_lanes ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  four_lanes cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
 
 /* c[m, n] = a[m, :] · b[n, :] for `rows` (1 … 4) rows and `columns` (1 … DOT_COLUMNS) columns; both sides contiguous along K. */
@@ -41,8 +58,10 @@ TARGET static inline float NAME(sum)(NAME(vector) v) {
         for (int m = 0; m < ROWS; m++) sums[m][n] += NAME(load_tail)(a + (long)m * lda + i, k - i) * right;            \
       }                                                                                                                \
     }                                                                                                                  \
-    for (int m = 0; m < ROWS; m++)                                                                                     \
-      for (int n = 0; n < COLUMNS; n++) c[(long)m * ldc + n] = NAME(sum)(sums[m][n]);                                  \
+    for (int m = 0; m < ROWS; m++) {                                                                                   \
+      if (COLUMNS == 4) *(four_lanes*)(c + (long)m * ldc) = NAME(sum4)(sums[m]);                                       \
+      else for (int n = 0; n < COLUMNS; n++) c[(long)m * ldc + n] = NAME(sum)(sums[m][n]);                             \
+    }                                                                                                                  \
   }
 
 DOT_BLOCK(1, 1)

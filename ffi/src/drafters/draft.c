@@ -111,7 +111,8 @@ static int32_t run_draft(forward* f, rl_drafter* d, rl_output* output, draft_pla
 
 int32_t rl_draft(rl_drafter* d, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens, const rl_draft_row* rows,
                  int32_t num_rows, rl_output* source, const int32_t* source_rows, int32_t num_source_rows) {
-  if (d == NULL || cache == NULL || output == NULL || tokens == NULL || rows == NULL || source == NULL || source_rows == NULL || cache->model != &d->base)
+  if (d == NULL || cache == NULL || output == NULL || tokens == NULL || rows == NULL || source == NULL ||
+      (source_rows == NULL && num_source_rows != 0) || cache->model != &d->base)
     return rl_fail(RL_ERR_ARGUMENT, "rl_draft: a handle or array is NULL, or the cache belongs to another model");
   if (num_tokens < 1 || num_rows < 1 || num_source_rows < 0)
     return rl_fail(RL_ERR_ARGUMENT, "rl_draft: %d tokens of %d rows with %d features, expected 1 or more, 1 or more and 0 or more", num_tokens, num_rows,

@@ -1,5 +1,5 @@
-/* Gemma 3 (Gemma Team, arXiv 2503.19786), text: norms before and after attention and MLP, norms on the queries and keys of each head, a GELU
- * gate, a scaled embedding, and mostly sliding-window layers, which have a rotary base of their own. */
+/* Gemma 3 (Gemma Team, arXiv 2503.19786), text: norms before and after attention and MLP, norms on the queries and keys of each head, a
+ * GELU gate, a scaled embedding, and mostly sliding-window layers, which have a rotary base of their own. */
 #include <math.h>
 #include <stdlib.h>
 

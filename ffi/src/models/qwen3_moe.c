@@ -1,5 +1,5 @@
-/* Qwen3-MoE (Yang et al., arXiv 2505.09388): Qwen3's attention, and in most layers a mixture of experts (Shazeer et al., arXiv 1701.06538) in
- * place of the MLP: the router's softmax picks the best few experts of each token, and their outputs are added with its weights. */
+/* Qwen3-MoE (Yang et al., arXiv 2505.09388): Qwen3's attention, and in most layers a mixture of experts (Shazeer et al., arXiv 1701.06538)
+ * in place of the MLP: the router's softmax picks the best few experts of each token, and their outputs are added with its weights. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,84 @@
+/** A command line's texts become a command, its settings and its positional arguments. */
+import { parseArgs } from "node:util";
+import { type Command, flagName } from "./command.ts";
+import { COMMANDS, DEFAULT_COMMAND } from "./commands.ts";
+import { UsageError } from "./flags.ts";
+
+export type Invocation =
+  | { readonly kind: "run"; readonly command: Command; readonly settings: Settings; readonly positionals: readonly string[] }
+  /** `command` is null for the help of all. */
+  | { readonly kind: "help"; readonly command: Command | null }
+  | { readonly kind: "version" };
+
+type Settings = Readonly<Record<string, unknown>>;
+
+/**
+ * What the arguments ask for. The command comes first; without one it is `serve`.
+ * @throws {UsageError}
+ */
+export function parseArguments(args: readonly string[]): Invocation {
+  const [first] = args;
+  const isNamed = first !== undefined && !first.startsWith("-");
+  const command = isNamed ? findCommand(first) : DEFAULT_COMMAND;
+  const { values, positionals } = readArguments(command, isNamed ? args.slice(1) : args);
+  if (values.has("help")) return { kind: "help", command: isNamed ? command : null };
+  if (values.has("version")) return { kind: "version" };
+  checkPositionals(command, positionals);
+  return { kind: "run", command, settings: parseSettings(command, values), positionals };
+}
+
+function findCommand(name: string): Command {
+  const command = COMMANDS.find((candidate) => candidate.name === name);
+  if (command !== undefined) return command;
+  throw new UsageError(`Unknown command "${name}", expected ${COMMANDS.map((candidate) => candidate.name).join(", ")}`);
+}
+
+function checkPositionals({ positionals: places }: Command, found: readonly string[]): void {
+  const missing = places.find((place, index) => !place.isOptional && found[index] === undefined);
+  if (missing !== undefined) throw new UsageError(`${missing.choices?.join("|") ?? missing.name} is missing`);
+  const isOpenEnded = places.at(-1)?.isRepeatable ?? false;
+  if (!isOpenEnded && found.length > places.length) throw new UsageError(`Unexpected argument "${found[places.length]}"`);
+  for (const [index, value] of found.entries()) {
+    const { name = "", choices } = places[Math.min(index, places.length - 1)] ?? {};
+    if (choices !== undefined && !choices.includes(value)) {
+      throw new UsageError(`${name} is "${value}", expected one of ${choices.join(", ")}`);
+    }
+  }
+}
+
+function parseSettings({ flags }: Command, values: ReadonlyMap<string, readonly string[]>): Settings {
+  return Object.fromEntries(
+    Object.entries(flags).map(([key, flag]): [string, unknown] => {
+      const found = values.get(flagName(key));
+      return [key, found === undefined ? flag.default : flag.parse(found, `--${flagName(key)}`)];
+    }),
+  );
+}
+
+function readArguments({ flags }: Command, args: readonly string[]): { values: Map<string, string[]>; positionals: string[] } {
+  const switches = {
+    help: { type: "boolean", short: "h", multiple: true },
+    version: { type: "boolean", short: "V", multiple: true },
+  } as const;
+  const options = Object.entries(flags).map(([key, { isSwitch }]) =>
+    [flagName(key), { type: isSwitch ? "boolean" : "string", multiple: true }] as const
+  );
+  try {
+    const parsed = parseArgs({
+      args: [...args],
+      options: { ...Object.fromEntries(options), ...switches },
+      allowPositionals: true,
+      strict: true,
+    });
+    const values = Object.entries(parsed.values).map(([name, found]): [string, string[]] => [name, [found ?? []].flat().map(String)]);
+    return { values: new Map(values), positionals: parsed.positionals };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new UsageError(firstSentence(error.message));
+  }
+}
+
+/** Node's messages go on with advice about `--`, which takes no part in these commands. */
+function firstSentence(message: string): string {
+  return message.split(/\.\s|\n/)[0] ?? message;
+}

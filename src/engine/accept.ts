@@ -1,0 +1,58 @@
+import type { SampledRows } from "../native/structs.ts";
+import { TOP_LOGPROBS_MAX } from "../native/symbols.ts";
+import type { FinishReason, TokenLogprob } from "./messages.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** What a step's draws brought one sequence. */
+export interface Accepted {
+  readonly tokens: readonly number[];
+  readonly logprobs: readonly TokenLogprob[];
+  readonly finishReason: FinishReason | null;
+  /** Drafts among the tokens. */
+  readonly numAccepted: number;
+  /** The cache holds something of a rejected draft that is not made of numbers. */
+  readonly hasUnsoundCache: boolean;
+}
+
+/**
+ * Appends the target's own draws to the sequence, from logits row `firstRow` on: one, and one more for each draft that was right, until the
+ * sequence ends. A draw counts only when everything before it is what plain decoding has there.
+ * @returns null when the first draw is broken: the row has no usable logits.
+ */
+export function acceptDraws(sequence: Sequence, sampled: SampledRows, firstRow: number): Accepted | null {
+  const { drafts, request: { sampling: { numTopLogprobs } } } = sequence;
+  if (isBroken(sampled, firstRow)) return null;
+  const tokens: number[] = [];
+  const logprobs: TokenLogprob[] = [];
+  let finishReason: FinishReason | null = null;
+  let numAccepted = 0;
+  for (let i = 0; i <= drafts.length && finishReason === null; i++) {
+    // After tokens of its own the row meets the broken place again, by itself and first in its step.
+    if (isBroken(sampled, firstRow + i)) break;
+    const token = sampled.token(firstRow + i);
+    sequence.append(token);
+    tokens.push(token);
+    if (numTopLogprobs >= 0) logprobs.push(readLogprob(sampled, firstRow + i, numTopLogprobs));
+    finishReason = sequence.finishReason();
+    if (i === drafts.length || token !== drafts[i]) break;
+    numAccepted++;
+  }
+  let hasUnsoundCache = false;
+  for (let i = tokens.length; i <= drafts.length; i++) hasUnsoundCache ||= isBroken(sampled, firstRow + i);
+  return { tokens, logprobs, finishReason, numAccepted, hasUnsoundCache };
+}
+
+function isBroken(sampled: SampledRows, row: number): boolean {
+  return sampled.isBroken(row) || sampled.token(row) < 0;
+}
+
+/** Alternatives that are banned have no logprob: they are left out. */
+function readLogprob(sampled: SampledRows, row: number, numTop: number): TokenLogprob {
+  const top: { token: number; logprob: number }[] = [];
+  for (let i = row * TOP_LOGPROBS_MAX; i < row * TOP_LOGPROBS_MAX + numTop; i++) {
+    const token = sampled.topTokens[i] ?? -1;
+    const logprob = sampled.topLogprobs[i] ?? -Infinity;
+    if (token >= 0 && logprob > -Infinity) top.push({ token, logprob });
+  }
+  return { logprob: sampled.logprob(row), top };
+}

@@ -1,0 +1,28 @@
+import type { DraftKind } from "./messages.ts";
+import type { RowColumn } from "./rows.ts";
+import type { Sequence } from "./sequence.ts";
+import type { StepPlan } from "./step_plan.ts";
+
+/** How many tokens a drafter shall propose for a row; 0 lets it only keep its own state up to date. */
+export interface DraftWish {
+  readonly sequence: Sequence;
+  readonly numDrafts: number;
+}
+
+/** Proposes tokens for rows. What it proposes changes how fast a row gets its text, never the text. */
+export interface Drafter {
+  readonly kind: DraftKind;
+  /** Drafts of one row in one round, at most. */
+  readonly maxDrafts: number;
+  /** What it keeps for each row; goes into the row table. */
+  readonly column: RowColumn;
+  /** Drafts that it could propose for this row now; 0 when it has none. */
+  offer(sequence: Sequence): number;
+  /**
+   * Calls `Sequence.propose` for the rows with a wish, with at most so many drafts. Gets all rows that use this drafter, those that still
+   * prefill too.
+   */
+  propose(wishes: readonly DraftWish[]): void;
+  /** Called when a step's results are in the sequences, before anything moves. */
+  observe(plan: StepPlan): void;
+}

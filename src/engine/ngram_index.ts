@@ -1,0 +1,61 @@
+/** Lengths of suffix that are looked for, the longest first: a longer one agrees more often. */
+const SUFFIX_LENGTHS = [4, 3, 2] as const;
+
+/** Where a sequence's n-grams ended last. Built token by token, a few map operations for each. */
+export class NgramIndex {
+  readonly #continuations = SUFFIX_LENGTHS.map(() => new Map<number, number>());
+  /** N-grams that end before this place are known. */
+  #numIndexed = 0;
+
+  /**
+   * Takes `tokens[0 … length)` in. The n-grams at the very end wait until something follows them: they would only find themselves.
+   * Tokens that were taken in must not change.
+   */
+  extend(tokens: Int32Array, length: number): void {
+    for (let end = Math.max(this.#numIndexed, 1); end < length; end++) {
+      for (const [i, size] of SUFFIX_LENGTHS.entries()) {
+        if (size <= end) this.#continuations[i]?.set(keyOf(tokens, end, size), end);
+      }
+    }
+    this.#numIndexed = Math.max(this.#numIndexed, length);
+  }
+
+  /** The place after the latest earlier occurrence of the longest suffix of `tokens[0 … length)`; -1 when there is none. */
+  find(tokens: Int32Array, length: number): number {
+    for (const [i, size] of SUFFIX_LENGTHS.entries()) {
+      if (size >= length) continue;
+      const at = this.#continuations[i]?.get(keyOf(tokens, length, size)) ?? -1;
+      // Keys are hashes: only the tokens tell.
+      if (at >= 0 && isSame(tokens, at, length, size)) return at;
+    }
+    return -1;
+  }
+}
+
+/**
+ * `count` tokens that follow if the text goes on as it did at `at`. What reaches the end of the text goes on with itself: a text that repeats
+ * is drafted as far as is wanted.
+ */
+export function continuation(tokens: Int32Array, length: number, at: number, count: number): Int32Array {
+  const drafts = new Int32Array(count);
+  for (let i = 0; i < count; i++) drafts[i] = (at + i < length ? tokens[at + i] : drafts[at + i - length]) ?? 0;
+  return drafts;
+}
+
+/** Of the `size` tokens before `end`. Two tokens stand in it side by side, more are mixed: still a whole number below 2^53. */
+function keyOf(tokens: Int32Array, end: number, size: number): number {
+  let high = 0;
+  let low = 0;
+  for (let i = end - size; i < end; i++) {
+    high = (Math.imul(high, 0x9e37) ^ low) & 0xf_ffff;
+    low = (Math.imul(low, 0x0100_0193) ^ (tokens[i] ?? 0)) >>> 0;
+  }
+  return high * 2 ** 32 + low;
+}
+
+function isSame(tokens: Int32Array, end: number, otherEnd: number, size: number): boolean {
+  for (let i = 1; i <= size; i++) {
+    if (tokens[end - i] !== tokens[otherEnd - i]) return false;
+  }
+  return true;
+}

@@ -1,0 +1,122 @@
+import { Acceptance } from "./acceptance.ts";
+import { chooseDraftLengths } from "./draft_lengths.ts";
+import type { Drafter, DraftWish } from "./drafter.ts";
+import type { DraftKind } from "./messages.ts";
+import { RowStates } from "./row_states.ts";
+import type { RowColumn } from "./rows.ts";
+import type { Sequence } from "./sequence.ts";
+import { StepCost } from "./step_cost.ts";
+import type { StepPlan } from "./step_plan.ts";
+
+/**
+ * Tokens of one step, at most, when some of them are drafts. Up to here the products of a step are computed row by row on a CPU, so that a
+ * token's logits are the same bits whatever stands beside it (`MAX_SKINNY_ROWS` in `ffi/src/blas/sgemm.c`): the text is that of plain decoding.
+ */
+export const MAX_VERIFY_STEP_TOKENS = 24;
+/** Drafts of a row that is tried again after a while without. */
+const PROBE_DRAFTS = 2;
+
+export interface SpeculationSettings {
+  /** false: every row drafts as much as it can in every step. For tests. */
+  readonly isAdaptive: boolean;
+}
+
+interface Candidate {
+  readonly drafter: Drafter;
+  readonly sequence: Sequence;
+  readonly acceptance: Acceptance;
+  readonly maxDrafts: number;
+}
+
+/**
+ * Decides before every step how many tokens each row drafts, and has them drafted. The step then verifies them all in its one forward; the
+ * text stays that of plain decoding, whatever is decided here.
+ */
+export class Speculation {
+  readonly columns: readonly RowColumn[];
+  readonly #acceptances = new RowStates("acceptance", () => new Acceptance());
+  readonly #plainCost = new StepCost();
+  readonly #roundCost = new StepCost();
+
+  /** The first drafter is that of requests which name none. */
+  constructor(readonly drafters: readonly Drafter[], readonly settings: SpeculationSettings) {
+    this.columns = drafters.length === 0 ? [] : [this.#acceptances, ...drafters.map(({ column }) => column)];
+  }
+
+  get kinds(): readonly DraftKind[] {
+    return this.drafters.map(({ kind }) => kind);
+  }
+
+  /** Gives the rows their drafts for the next step. `capacity` is the cache's, in tokens of one row. */
+  propose(sequences: readonly Sequence[], capacity: number): void {
+    if (this.drafters.length === 0) return;
+    for (const sequence of sequences) sequence.propose([]);
+    const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
+    const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity) ?? []);
+    const lengths = this.#lengths(candidates, numDecoding, Math.max(0, MAX_VERIFY_STEP_TOKENS - numDecoding));
+    const numDrafts = new Map(candidates.map(({ sequence }, i) => [sequence, lengths[i] ?? 0]));
+    for (const drafter of this.drafters) {
+      const wishes: DraftWish[] = sequences.filter((sequence) => this.#drafterOf(sequence) === drafter)
+        .map((sequence) => ({ sequence, numDrafts: numDrafts.get(sequence) ?? 0 }));
+      if (wishes.length > 0) drafter.propose(wishes);
+    }
+  }
+
+  /** Learns from a step: what it cost, and how every row's drafts did. Called before anything moves. */
+  observe(plan: StepPlan, elapsedMs: number): void {
+    if (this.drafters.length === 0) return;
+    for (const drafter of this.drafters) drafter.observe(plan);
+    for (const { sequence, numDrafts } of plan.stepRows) {
+      if (numDrafts > 0) this.#acceptances.of(sequence).observe(numDrafts, sequence.numAccepted);
+    }
+    if (plan.stepRows.some(({ sequence, isSampled }) => !isSampled || sequence.numGenerated <= 1)) return;
+    const hasDrafts = plan.numTokens > plan.numRows;
+    (hasDrafts ? this.#roundCost : this.#plainCost).observe(plan.numTokens, elapsedMs);
+  }
+
+  #drafterOf({ request: { draftKind } }: Sequence): Drafter | undefined {
+    return draftKind === undefined ? this.drafters[0] : this.drafters.find(({ kind }) => kind === draftKind);
+  }
+
+  /** The row as one that may draft; null when it cannot. A round brings at least one token beside the drafts. */
+  #candidate(sequence: Sequence, capacity: number): Candidate | null {
+    const drafter = this.#drafterOf(sequence);
+    if (drafter === undefined || sequence.isPrefilling) return null;
+    const numLeft = sequence.maxLength - sequence.length - 1;
+    const room = Math.min(numLeft, capacity - sequence.length);
+    const maxDrafts = room <= 0 ? 0 : Math.min(room, drafter.offer(sequence));
+    return maxDrafts === 0 ? null : { drafter, sequence, acceptance: this.#acceptances.of(sequence), maxDrafts };
+  }
+
+  #lengths(candidates: readonly Candidate[], numDecoding: number, maxTotal: number): number[] {
+    if (!this.settings.isAdaptive) return shareOut(candidates.map(({ maxDrafts }) => maxDrafts), maxTotal);
+    const offers = candidates.map(({ maxDrafts, acceptance }) => ({ maxDrafts, probability: acceptance.probability }));
+    const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(numDecoding, numDrafts));
+    let numFree = maxTotal - lengths.reduce((sum, length) => sum + length, 0);
+    return lengths.map((length, i) => {
+      if (length > 0 || candidates[i]?.acceptance.skip() !== true) return length;
+      const probe = Math.min(PROBE_DRAFTS, candidates[i].maxDrafts, numFree);
+      numFree -= probe;
+      return probe;
+    });
+  }
+
+  #stepMs(numDecoding: number, numDrafts: number): number {
+    const plainMs = this.#plainCost.estimate(numDecoding) ?? 1;
+    if (numDrafts === 0) return plainMs;
+    const width = numDecoding + numDrafts;
+    return Math.max(plainMs, this.#roundCost.estimate(width) ?? this.#plainCost.estimate(width) ?? 1);
+  }
+}
+
+/** As much as each may have, one by one, until nothing is left. */
+function shareOut(wanted: readonly number[], total: number): number[] {
+  const shares = wanted.map(() => 0);
+  let left = Math.min(total, wanted.reduce((sum, want) => sum + want, 0));
+  for (let i = 0; left > 0; i = (i + 1) % wanted.length) {
+    if ((shares[i] ?? 0) >= (wanted[i] ?? 0)) continue;
+    shares[i] = (shares[i] ?? 0) + 1;
+    left--;
+  }
+  return shares;
+}

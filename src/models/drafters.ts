@@ -1,0 +1,60 @@
+/** Finds out what kind of drafter a folder holds, and reads it for a model. */
+import { resolve } from "node:path";
+import { DRAFTER_KINDS, type DrafterKind, type LoadedDrafter, type ResolvedDrafter, type TargetShape } from "./drafter.ts";
+import { resolveDflash } from "./drafter_dflash.ts";
+import { resolveEagle3 } from "./drafter_eagle3.ts";
+import { resolveMtp } from "./drafter_mtp.ts";
+import type { LoadedModel } from "./loaded_model.ts";
+import { ModelFileError } from "./model_file_error.ts";
+import { readFolderTensors } from "./safetensors_folder.ts";
+import { selectTensors } from "./tensor_table.ts";
+import { readJsonFile } from "./text_file.ts";
+
+type Resolve = (config: unknown, hasTensor: (name: string) => boolean, target: TargetShape) => ResolvedDrafter;
+
+const RESOLVERS: Readonly<Record<DrafterKind, Resolve>> = { mtp: resolveMtp, eagle3: resolveEagle3, dflash: resolveDflash };
+
+/** The kind that a config.json and its tensors tell, null when they tell none: a plain model, for example. */
+export function detectDrafterKind(config: Readonly<Record<string, unknown>>, hasTensor: (name: string) => boolean): DrafterKind | null {
+  const architectures = Array.isArray(config["architectures"]) ? config["architectures"].map(String) : [];
+  const isNamed = (name: string): boolean =>
+    [config["model_type"], config["speculators_model_type"]].includes(name) ||
+    architectures.some((architecture) => architecture.toLowerCase().includes(name));
+  if (isNamed("eagle3")) return "eagle3";
+  if (isNamed("dflash") || (config["dflash_config"] ?? null) !== null) return "dflash";
+  return config["model_type"] === "qwen3_5_mtp" || hasTensor("mtp.fc.weight") ? "mtp" : null;
+}
+
+/** A model's sizes, from its flat config. */
+export function targetShape({ spec: { config } }: Pick<LoadedModel, "spec">): TargetShape {
+  return {
+    modelType: String(config["model_type"]),
+    vocabSize: Number(config["vocab_size"]),
+    hiddenSize: Number(config["hidden_size"]),
+    numLayers: Number(config["num_hidden_layers"]),
+  };
+}
+
+/**
+ * Reads the drafter in `folder` for `model`: a drafter's own folder, or the model's when its checkpoint has an MTP head. Weights stay where they
+ * are. `kind` overrides what the folder tells.
+ * @throws {ModelFileError} when there is none, when something is missing or damaged, or when it does not fit the model.
+ */
+export function loadDrafter(folder: string, model: Pick<LoadedModel, "spec">, kind?: DrafterKind): LoadedDrafter {
+  const source = resolve(folder);
+  const config = readJsonFile(`${source}/config.json`);
+  if (config === null) throw new ModelFileError(`Cannot use ${source} as a drafter: it has no config.json`);
+  const tensors = readFolderTensors(source);
+  const hasTensor = (name: string): boolean => tensors.has(name);
+  const found = kind ?? detectDrafterKind(config, hasTensor);
+  if (found === null) {
+    throw new ModelFileError(
+      `Cannot use ${source} as a drafter: model_type ${JSON.stringify(config["model_type"])} is none of ${DRAFTER_KINDS.join(", ")}`,
+    );
+  }
+  const drafter = RESOLVERS[found](config, hasTensor, targetShape(model));
+  const { capture, numDraftTokens, maskTokenId } = drafter;
+  const dtype = model.spec.config["dtype"] ?? "auto";
+  const spec = { config: { ...drafter.config, dtype }, tensors: selectTensors(drafter, tensors, source) };
+  return { kind: found, capture, numDraftTokens, maskTokenId, spec };
+}
