@@ -3,8 +3,9 @@
 #include "blas/sgemm.h"
 #include "cache.h"
 
-/* Above this many tokens the products over chunks are faster than a loop; up to here a row's bits do not depend on how its tokens are cut. */
-enum { MAX_STEPS = 8 };
+/* Above this many tokens the products over chunks are faster than a loop: on a CPU they have to make up for more arithmetic (measured: equal at
+ * about 100 tokens), on a GPU for a few launches only. Up to here a row's bits do not depend on how its tokens are cut. */
+static int max_steps(const rl_model* model) { return model->is_gpu ? 8 : 64; }
 
 static bool is_batch_invariant(void) {
 #ifdef ROWLOCK_OWN_SGEMM
@@ -80,7 +81,7 @@ static mlx_array apply_rule(forward* f, int layer, const run* r, const delta_rul
   part.betas = run_part(s, d->betas, r, SHAPE(n, t, heads, group));
   mlx_array state = op_reshape(s, run_state(f, layer, STATE_RECURRENT, r), SHAPE(n, heads, group * value_dim, key_dim));
   mlx_array states[VERIFY_MAX_TOKENS], y;
-  if (t > MAX_STEPS && !r->is_verify && !is_batch_invariant()) y = delta_rule_chunks(s, &part, &state);
+  if (t > max_steps(f->model) && !r->is_verify && !is_batch_invariant()) y = delta_rule_chunks(s, &part, &state);
   else y = delta_rule_steps(s, &part, &state, r->is_verify ? states : NULL);
   store_state(f, layer, STATE_RECURRENT, r, op_reshape(s, state, SHAPE(n, value_heads, value_dim, key_dim)));
   snapshot* taken = r->is_verify && s->status == RL_OK ? find_snapshot(f->cache, layer, r) : NULL;

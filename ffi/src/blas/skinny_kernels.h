@@ -49,6 +49,7 @@ TARGET static inline four_lanes NAME(sum4)(const NAME(vector)* v) {
       for (int m = 0; m < ROWS; m++) left[m] = NAME(load)(a + (long)m * lda + i);                                      \
       for (int n = 0; n < COLUMNS; n++) {                                                                              \
         NAME(vector) right = NAME(load)(b + (long)n * ldb + i);                                                        \
+        __builtin_prefetch(b + (long)(n + PREFETCHED_ROWS) * ldb + i);                                                        \
         for (int m = 0; m < ROWS; m++) sums[m][n] += left[m] * right;                                                  \
       }                                                                                                                \
     }                                                                                                                  \
@@ -90,13 +91,17 @@ TARGET static void NAME(dot_columns)(const product* p, int first, int last) {
   static const NAME(dot_block) block[] = {NAME(dot_1x4), NAME(dot_2x4), NAME(dot_3x2), NAME(dot_4x2)};
   static const int widths[] = {4, 4, 2, 2};
 #endif
-  for (int n = first; n < last; n += 4) {
-    for (int m = 0; m < p->m; m += 4) {
-      int rows = p->m - m < 4 ? p->m - m : 4, width = widths[rows - 1], end = n + 4 < last ? n + 4 : last, column = n;
-      for (; column + width <= end; column += width)
-        block[rows - 1](p->k, p->a + (long)m * p->lda, p->lda, p->b + (long)column * p->ldb, p->ldb, p->c + (long)m * p->ldc + column, p->ldc);
-      for (; column < end; column++)
-        single[rows - 1](p->k, p->a + (long)m * p->lda, p->lda, p->b + (long)column * p->ldb, p->ldb, p->c + (long)m * p->ldc + column, p->ldc);
+  int chunk = rows_that_stay_cached(p->k);
+  for (int top = 0; top < p->m; top += chunk) {
+    int bottom = top + chunk < p->m ? top + chunk : p->m;
+    for (int n = first; n < last; n += 4) {
+      for (int m = top; m < bottom; m += 4) {
+        int rows = bottom - m < 4 ? bottom - m : 4, width = widths[rows - 1], end = n + 4 < last ? n + 4 : last, column = n;
+        const float* a = p->a + (long)m * p->lda;
+        float* c = p->c + (long)m * p->ldc;
+        for (; column + width <= end; column += width) block[rows - 1](p->k, a, p->lda, p->b + (long)column * p->ldb, p->ldb, c + column, p->ldc);
+        for (; column < end; column++) single[rows - 1](p->k, a, p->lda, p->b + (long)column * p->ldb, p->ldb, c + column, p->ldc);
+      }
     }
   }
 }
