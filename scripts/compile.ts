@@ -10,6 +10,7 @@ import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { VERSION } from "../src/cli/version.ts";
 import { tryCommand } from "../src/hub/command.ts";
 import { DEFAULT_MODEL } from "../src/hub/default_model.ts";
+import { VARIABLES } from "../src/hub/environment.ts";
 import type { Progress } from "../src/hub/progress.ts";
 import { ensureLibrary } from "./build_ffi.ts";
 import { bundleLibrary, describeFile } from "./compile/bundle_library.ts";
@@ -30,7 +31,7 @@ const PERMISSIONS = [
   "--allow-ffi",
   "--allow-run",
   "--allow-sys=systemMemoryInfo,uid,gid",
-  "--allow-env=ROWLOCK_*,HF_*,HOME,USERPROFILE,XDG_CACHE_HOME,NO_COLOR",
+  `--allow-env=${VARIABLES.join(",")}`,
 ];
 
 export interface CompileOptions {

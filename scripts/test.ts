@@ -1,15 +1,17 @@
 /**
  * Sets up what is missing, runs Deno's tests and the native ones, and ends with one line that sums them: `N passed, N failed`.
- * Arguments: `--only deno|native`, `--sanitize` (the native tests under AddressSanitizer), and test files or folders for Deno.
+ * Arguments: `--only deno|native|compiled` (the last one only when it is named), `--sanitize` (the native tests under AddressSanitizer), and test files or folders for Deno.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { ensureNativeTests } from "./build_ffi.ts";
 import { setup } from "./setup.ts";
+import { compiledTests } from "./testing/compiled_runner.ts";
 import { addCounts, countJunit, describeCounts, NO_TESTS, type TestCounts } from "./testing/junit.ts";
 
-const RUNNERS = ["deno", "native"] as const;
+const RUNNERS = ["deno", "native", "compiled"] as const;
+const DEFAULT_RUNNERS = ["deno", "native"] as const;
 
 interface TestOptions {
   readonly runners: readonly string[];
@@ -27,7 +29,7 @@ function parseOptions(args: string[]): TestOptions {
   if (only !== undefined && !RUNNERS.some((name) => name === only)) {
     throw new Error(`--only is "${only}", expected one of ${RUNNERS.join(", ")}`);
   }
-  return { runners: only === undefined ? RUNNERS : [only], isSanitized: values.sanitize, paths: positionals };
+  return { runners: only === undefined ? DEFAULT_RUNNERS : [only], isSanitized: values.sanitize, paths: positionals };
 }
 
 async function runTests(options: TestOptions, reports: string): Promise<TestCounts> {
@@ -45,6 +47,13 @@ async function runTests(options: TestOptions, reports: string): Promise<TestCoun
     const report = join(reports, "native.xml");
     const code = await runProgram("ctest", ["--test-dir", tree, "--output-on-failure", "--output-junit", report]);
     counts = addCounts(counts, await readReport("ctest", code, report));
+  }
+  if (options.runners.includes("compiled")) {
+    const { libraryPath } = await setup(progress);
+    const report = join(reports, "compiled.xml");
+    const { command: [program = "", ...args], env } = await compiledTests(report, progress);
+    const code = await runProgram(program, args, { ROWLOCK_LIBRARY: libraryPath, ...env });
+    counts = addCounts(counts, await readReport("compiled", code, report));
   }
   return counts;
 }

@@ -1,5 +1,4 @@
 /** The compilers of this machine and the instruction set that is built for: the one place that decides it. */
-import { missingFeatures, readCpuinfo } from "../../src/native/cpu_features.ts";
 import { tryCommand } from "../../src/hub/command.ts";
 
 export interface Toolchain {
@@ -10,10 +9,12 @@ export interface Toolchain {
 }
 
 const X86_64_V3 = "x86-64-v3";
+/** Its features as the kernel spells them. */
+const X86_64_V3_FEATURES = ["avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"];
 
 /** @param isPortable build for other machines too: the same instruction set on every machine, whatever its processor has. */
 export async function findToolchain(isPortable = false): Promise<Toolchain> {
-  return { compiler: await compilerVersion(), isa: chooseIsa(isPortable) };
+  return { compiler: await compilerVersion(), isa: await chooseIsa(isPortable) };
 }
 
 /** The C++ compiler that CMake takes as well. */
@@ -28,7 +29,10 @@ async function compilerVersion(): Promise<string | null> {
 }
 
 /** MLX's element-wise CPU kernels are scalar code that lives from the compiler's vectorizer: baseline x86-64 costs a factor there. */
-function chooseIsa(isPortable: boolean): string {
+async function chooseIsa(isPortable: boolean): Promise<string> {
   if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return "";
-  return isPortable || missingFeatures(X86_64_V3, readCpuinfo() ?? "").length === 0 ? X86_64_V3 : "";
+  if (isPortable) return X86_64_V3;
+  const cpu = await Deno.readTextFile("/proc/cpuinfo");
+  const features = new Set(/^flags\s*:\s*(.*)$/m.exec(cpu)?.[1]?.split(" ") ?? []);
+  return X86_64_V3_FEATURES.every((feature) => features.has(feature)) ? X86_64_V3 : "";
 }

@@ -42,6 +42,15 @@ export const SERVE_FLAGS = {
   batchInvariant: onOff({
     help: "A request's text and logprobs are the same bits whatever else runs; long prompts take longer. Only on a CPU device",
   }),
+  noSpeculation: onOff({ help: "Draft no tokens ahead. Drafts change the speed, never a text" }),
+  draftTokens: integer({
+    placeholder: "TOKENS",
+    default: null,
+    defaultText: "7, or what the drafter was made for",
+    min: 1,
+    max: 32,
+    help: "Tokens drafted ahead for one request in one step, at most; fewer when they are not worth it",
+  }),
   apiKey: texts({ placeholder: "KEY", help: "Key that every request has to bring (Authorization: Bearer KEY); may be repeated" }),
   apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with such keys, one a line" }),
   allowOrigin: texts({ placeholder: "ORIGIN", help: "Web page origin that may call the server from a browser, or *; may be repeated" }),
@@ -59,6 +68,7 @@ export const SERVE_FLAGS = {
     max: DAY_SECONDS,
     help: "Time that running requests get when the server is told to stop",
   }),
+  supervise: onOff({ help: "Start the server again when its process dies, as a fault of a GPU makes it do" }),
   logLevel: choice({ choices: LOG_LEVELS, default: "info", help: "Requests that are logged: all, those refused or failed, those failed" }),
   logFormat: choice({ choices: ["text", "json"], default: "text", help: "A readable line or a JSON object for each" }),
 } as const;

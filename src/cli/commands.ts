@@ -1,15 +1,36 @@
 /** Every command of `rowlock`, in the order of the help. A new one is a line here; all else follows from it. */
-import { SERVE_FLAGS } from "./arguments.ts";
-import { type Command, defineCommand } from "./command.ts";
+import { SERVE_FLAGS, type ServeSettings } from "./arguments.ts";
+import { bench, BENCH_FLAGS } from "./bench/bench.ts";
+import { type Command, defineCommand, type Need } from "./command.ts";
 import { completionScript, type Shell, SHELLS } from "./completions.ts";
+import { doctor } from "./doctor.ts";
+import { MODEL_COMMANDS } from "./model_commands.ts";
 import { serve } from "./serve.ts";
+import { supervise } from "./supervise.ts";
+import { isSupervised } from "./supervised.ts";
 
 const SERVE = defineCommand({
   name: "serve",
   summary: "Serve a model over HTTP; the command when none is named",
   flags: SERVE_FLAGS,
-  needs: () => ["net", "write", "ffi", "run"],
-  run: (settings) => serve(settings),
+  needs: serveNeeds,
+  run: (settings) => isSupervisor(settings) ? supervise(Deno.args) : serve(settings),
+});
+
+const BENCH = defineCommand({
+  name: "bench",
+  summary: "Measure tokens per second and time to first token at several numbers of requests",
+  flags: BENCH_FLAGS,
+  needs: () => ["net", "run"],
+  run: (settings) => bench(settings),
+});
+
+const DOCTOR = defineCommand({
+  name: "doctor",
+  summary: "Say what device, library, memory, cache and model are here, and what is wrong with them",
+  flags: {},
+  needs: () => ["net", "write", "ffi"],
+  run: () => doctor(),
 });
 
 const COMPLETIONS = defineCommand({
@@ -21,7 +42,17 @@ const COMPLETIONS = defineCommand({
   run: (_, [shell]) => Promise.resolve(console.log(completionScript(shell as Shell, COMMANDS))),
 });
 
-export const COMMANDS: readonly Command[] = [SERVE, COMPLETIONS];
+export const COMMANDS: readonly Command[] = [SERVE, ...MODEL_COMMANDS, BENCH, DOCTOR, COMPLETIONS];
 
 /** What `rowlock` does when no command is named. */
 export const DEFAULT_COMMAND: Command = SERVE;
+
+function isSupervisor({ supervise }: ServeSettings): boolean {
+  return supervise && !isSupervised();
+}
+
+function serveNeeds(settings: ServeSettings): readonly Need[] {
+  if (isSupervisor(settings)) return ["run"];
+  // Python's pip brings the default model.
+  return ["net", "write", "ffi", ...(settings.model === null ? ["run" as const] : [])];
+}

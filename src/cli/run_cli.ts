@@ -3,6 +3,8 @@ import { UsageError } from "./flags.ts";
 import { commandHelp, helpText } from "./help.ts";
 import { type Invocation, parseArguments } from "./parse_arguments.ts";
 import { keepOnly } from "./permissions.ts";
+import { CANNOT_START } from "./supervise.ts";
+import { isSupervised } from "./supervised.ts";
 import { versionText } from "./version.ts";
 
 /** Exit codes, as shells expect them. */
@@ -21,7 +23,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
       return BAD_USAGE;
     }
     console.error(`rowlock: ${message}`);
-    return FAILED;
+    return isSupervised() ? CANNOT_START : FAILED;
   }
 }
 

@@ -1,5 +1,6 @@
 /** The command `serve`: loads a model, serves it, and ends when it is told to. */
 import { EngineClient } from "../engine/client.ts";
+import type { EngineOptions } from "../engine/messages.ts";
 import { ensureDefaultModel } from "../hub/default_model.ts";
 import { loadModel } from "../models/checkpoint.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
@@ -9,6 +10,7 @@ import type { ServeSettings } from "./arguments.ts";
 import { bundledModel } from "./bundle.ts";
 import { libraryPath } from "./library_path.ts";
 import { requestLog } from "./request_log.ts";
+import { isSupervised, watchHealth, watchSupervisor } from "./supervised.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 import { tryLine } from "./try_line.ts";
 import { VERSION } from "./version.ts";
@@ -45,7 +47,7 @@ async function readModel(settings: ServeSettings): Promise<LoadedModel> {
   return model;
 }
 
-type EngineSettings = Pick<ServeSettings, "maxBatch" | "maxQueue" | "prefillChunk" | "batchInvariant"> & {
+type EngineSettings = Pick<ServeSettings, "maxBatch" | "maxQueue" | "prefillChunk" | "batchInvariant" | "noSpeculation" | "draftTokens"> & {
   readonly libraryPath: string;
   readonly maxContext: number;
 };
@@ -61,10 +63,16 @@ async function startEngine(model: LoadedModel, settings: EngineSettings): Promis
     maxQueue,
     prefillChunk,
     isBatchInvariant,
+    ...speculationOf(settings),
   });
   const weights = `${(engine.facts.weightBytes / 1e6).toFixed(0)} MB of weights`;
   console.log(`engine on ${engine.facts.device}: ${weights} in ${secondsSince(startedMs)}, ${maxBatch} rows of up to ${maxContext} tokens`);
   return engine;
+}
+
+function speculationOf({ noSpeculation, draftTokens }: EngineSettings): Pick<EngineOptions, "speculation"> {
+  if (noSpeculation) return {};
+  return { speculation: draftTokens === null ? {} : { maxDrafts: draftTokens } };
 }
 
 function listen(
@@ -105,7 +113,11 @@ function withAddressErrors<T>({ host, port }: ServeSettings, body: () => T): T {
 }
 
 function announce(server: RunningServer, model: LoadedModel, isKeyNeeded: boolean): void {
-  console.log(`listening on ${server.url}\n\nTry it:\n  ${tryLine(server.url, model, isKeyNeeded)}\n`);
+  console.log(
+    `listening on ${server.url}\n\nBase URL for OpenAI clients:\n  ${server.url}/v1\nTry it:\n  ${
+      tryLine(server.url, model, isKeyNeeded)
+    }\n`,
+  );
 }
 
 async function untilStopped(server: RunningServer, drainTimeoutMs: number): Promise<void> {
@@ -122,7 +134,10 @@ async function untilStopped(server: RunningServer, drainTimeoutMs: number): Prom
   };
   const signals: Deno.Signal[] = ["SIGINT", "SIGTERM"];
   for (const signal of signals) Deno.addSignalListener(signal, stop);
+  const endWatch = isSupervised() ? watchHealth(server.url) : (): void => {};
+  if (isSupervised()) watchSupervisor(stop);
   await server.finished;
+  endWatch();
   for (const signal of signals) Deno.removeSignalListener(signal, stop);
 }
 

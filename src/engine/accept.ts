@@ -10,24 +10,22 @@ export interface Accepted {
   readonly finishReason: FinishReason | null;
   /** Drafts among the tokens. */
   readonly numAccepted: number;
-  /** The cache holds something of a rejected draft that is not made of numbers. */
+  /** A draft has broken the model: what the cache holds behind the row's tokens, or for all of them, is not made of numbers. */
   readonly hasUnsoundCache: boolean;
 }
 
 /**
  * Appends the target's own draws to the sequence, from logits row `firstRow` on: one, and one more for each draft that was right, until the
- * sequence ends. A draw counts only when everything before it is what plain decoding has there.
- * @returns null when the first draw is broken: the row has no usable logits.
+ * sequence ends. A draw counts only when everything before it is what plain decoding has there. No token at all: the first draw is broken.
  */
-export function acceptDraws(sequence: Sequence, sampled: SampledRows, firstRow: number): Accepted | null {
+export function acceptDraws(sequence: Sequence, sampled: SampledRows, firstRow: number): Accepted {
   const { drafts, request: { sampling: { numTopLogprobs } } } = sequence;
-  if (isBroken(sampled, firstRow)) return null;
   const tokens: number[] = [];
   const logprobs: TokenLogprob[] = [];
   let finishReason: FinishReason | null = null;
   let numAccepted = 0;
   for (let i = 0; i <= drafts.length && finishReason === null; i++) {
-    // After tokens of its own the row meets the broken place again, by itself and first in its step.
+    // Plain decoding comes to this place again, and finds out whether the row is broken or a draft behind it has broken it.
     if (isBroken(sampled, firstRow + i)) break;
     const token = sampled.token(firstRow + i);
     sequence.append(token);

@@ -1,4 +1,5 @@
-import { acceptDraws } from "./accept.ts";
+import { acceptDraws, type Accepted } from "./accept.ts";
+import type { ModelBackend } from "./backend.ts";
 import type { EngineCore } from "./engine_core.ts";
 import type { RowUpdate } from "./messages.ts";
 import { scoreToken } from "./prompt_logprobs.ts";
@@ -6,11 +7,14 @@ import type { Sequence } from "./sequence.ts";
 import type { StepPlan, StepRow } from "./step_plan.ts";
 import type { StepReport } from "./step_report.ts";
 
+/** A row with drafts, and what they brought. */
+type Verified = StepRow & Accepted;
+
 /** Takes the results of a step in: every row's cache length, prompt scores, tokens and finish. */
 export function advance(core: EngineCore, plan: StepPlan, report: StepReport): void {
   const logits = readScoredLogits(core, plan);
   const nowMs = core.nowMs();
-  const rejected: StepRow[] = [];
+  const verified: Verified[] = [];
   let logitsRow = 0;
   for (const stepRow of plan.stepRows) {
     const { sequence, count, outputs, numDrafts } = stepRow;
@@ -20,13 +24,12 @@ export function advance(core: EngineCore, plan: StepPlan, report: StepReport): v
     }
     logitsRow += outputs;
     sequence.advanceCache(count - numDrafts);
-    const update = sequence.outcome === null ? takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs) : null;
-    if (sequence.numAccepted < numDrafts) rejected.push(stepRow);
+    const update = sequence.outcome === null ? takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs, verified) : null;
     if (update === null) continue;
     report.updates.push(update);
     report.numGeneratedTokens += update.tokens.length;
   }
-  undo(core, rejected);
+  undoDrafts(core.backend, verified);
 }
 
 /** The logits of all outputs when some prompt is scored, which is rare; else null. */
@@ -50,36 +53,39 @@ function scorePrompt(sequence: Sequence, outputs: number, logits: Float32Array, 
 }
 
 /** The row's update, or null when the step brought it nothing to tell. */
-function takeTokens(core: EngineCore, { sequence, isSampled, numDrafts }: StepRow, firstRow: number, nowMs: number): RowUpdate | null {
+function takeTokens(core: EngineCore, stepRow: StepRow, firstRow: number, nowMs: number, verified: Verified[]): RowUpdate | null {
+  const { sequence, isSampled, numDrafts } = stepRow;
   if (!isSampled) {
     if (sequence.isPrefilling || sequence.request.maxTokens > 0) return null;
     return finished(sequence, { ...emptyUpdate(sequence), finishReason: "length" }, nowMs);
   }
   const accepted = acceptDraws(sequence, core.sampling.call.sampled, firstRow);
-  sequence.endRound(accepted?.numAccepted ?? 0);
-  if (accepted === null) {
-    breakRow(sequence);
+  sequence.endRound(accepted.numAccepted);
+  const { tokens, logprobs, finishReason, numAccepted } = accepted;
+  if (numDrafts > 0) verified.push({ ...stepRow, ...accepted });
+  if (tokens.length === 0) {
+    if (numDrafts === 0) breakRow(sequence);
     return null;
   }
-  const { tokens, logprobs, finishReason, numAccepted } = accepted;
   sequence.firstTokenMs ??= nowMs;
   sequence.advanceCache(tokens.length - 1);
-  if (accepted.hasUnsoundCache) startOver(core, sequence);
   const round = numDrafts > 0 ? { round: { numDrafts, numAccepted } } : {};
   return finished(sequence, { ...emptyUpdate(sequence), tokens, logprobs, ...round, finishReason }, nowMs);
 }
 
-/** What stands behind a row's tokens is masked, and NaN times a masked 0 is NaN: the row is computed again into a clean slot. */
-function startOver(core: EngineCore, sequence: Sequence): void {
-  core.backend.clear(sequence.slot);
-  sequence.forgetCache();
-}
-
-/** Keys and values of rejected drafts are overwritten by what comes; a recurrent state has to go back. */
-function undo(core: EngineCore, rejected: readonly StepRow[]): void {
-  const rows = rejected.filter(({ sequence }) => sequence.outcome === null && sequence.cachedLen > 0);
-  if (rows.length === 0) return;
-  core.backend.keep(rows.map(({ sequence }) => sequence.slot), rows.map(({ sequence }) => 1 + sequence.numAccepted));
+/**
+ * Takes rejected drafts out of the cache. Keys and values are overwritten by what comes; a recurrent state has to go back. What is not made of
+ * numbers cannot stay even behind a row's tokens, where it is masked (NaN times 0 is NaN): the row is computed again into a clean slot.
+ */
+function undoDrafts(backend: ModelBackend, verified: readonly Verified[]): void {
+  const rejected = verified.filter(({ sequence, tokens, numDrafts, hasUnsoundCache }) =>
+    sequence.outcome === null && tokens.length <= numDrafts && !hasUnsoundCache
+  );
+  if (rejected.length > 0) backend.keep(rejected.map(({ sequence }) => sequence.slot), rejected.map(({ tokens }) => tokens.length));
+  for (const { sequence } of verified.filter(({ hasUnsoundCache }) => hasUnsoundCache)) {
+    backend.clear(sequence.slot);
+    sequence.startOver();
+  }
 }
 
 function emptyUpdate(sequence: Sequence): RowUpdate {

@@ -7,7 +7,7 @@ export interface DraftOffer {
 }
 
 /** A round has to promise so much more than a plain step: estimates are not exact, and a plain step is sure. */
-const MIN_GAIN = 1.03;
+export const MIN_GAIN = 1.03;
 
 /**
  * Numbers of drafts, one for each offer, that bring the most tokens per millisecond; all 0 when plain decoding does.

@@ -44,7 +44,7 @@ export class EngineCore {
     const { vocabSize } = this.backend.facts;
     const refuse = (code: EngineErrorCode, message: string): Failure => ({ id: request.id, code, message });
     if (this.scheduler.find(request.id)) return refuse("engine_error", `A request with id "${request.id}" is running already`);
-    const fault = findRequestFault(request, { vocabSize, maxContext: this.limits.maxContext });
+    const fault = findRequestFault(request, { vocabSize, maxContext: this.limits.maxContext, draftKinds: this.speculation.kinds });
     if (fault !== null) return refuse("engine_error", fault);
     if (!this.scheduler.canEnqueue()) {
       return refuse("queue_full", `${this.scheduler.numWaiting} requests wait, the limit is ${this.limits.maxQueue}`);

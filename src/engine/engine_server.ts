@@ -2,6 +2,7 @@ import type { ModelBackend } from "./backend.ts";
 import { EngineCore } from "./engine_core.ts";
 import type { Failure } from "./failure.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./messages.ts";
+import { makeSpeculation } from "./make_speculation.ts";
 import { Turns } from "./turns.ts";
 
 /** An engine that has been without requests for this long gives the cache's memory back. */
@@ -46,8 +47,10 @@ export class EngineServer {
   #load(options: EngineOptions): void {
     const startMs = performance.now();
     const backend = this.loadBackend(options);
-    this.#core = new EngineCore(backend, options);
-    this.port.post({ type: "ready", facts: { ...backend.facts, loadMs: performance.now() - startMs } });
+    const speculation = makeSpeculation(options.speculation);
+    this.#core = new EngineCore(backend, options, undefined, speculation);
+    const facts = { ...backend.facts, draftKinds: speculation.kinds, loadMs: performance.now() - startMs };
+    this.port.post({ type: "ready", facts });
   }
 
   #withCore(act: (core: EngineCore) => void): void {

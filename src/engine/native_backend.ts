@@ -34,7 +34,9 @@ export class NativeBackend implements ModelBackend {
     try {
       library.setBatchInvariant(isBatchInvariant);
       library.limitBufferCache(BUFFER_CACHE_BYTES);
-      return new NativeBackend(library, NativeModel.load(library, spec));
+      const model = NativeModel.load(library, spec);
+      if (isBatchInvariant) checkInvariant(model);
+      return new NativeBackend(library, model);
     } catch (error) {
       library.close();
       throw error;
@@ -79,6 +81,14 @@ export class NativeBackend implements ModelBackend {
     this.#model.close();
     this.#library.close();
   }
+}
+
+/** MLX's products in half precision add up by the shape of the step. */
+function checkInvariant(model: NativeModel): void {
+  const { computeType } = model.info;
+  if (computeType === "float32") return;
+  model.close();
+  throw new BackendError(`Batch-invariant results need a model that computes in float32, this one computes in ${computeType}`, false);
 }
 
 function translated(call: () => void): void {

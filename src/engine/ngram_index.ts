@@ -42,7 +42,7 @@ export function continuation(tokens: Int32Array, length: number, at: number, cou
   return drafts;
 }
 
-/** Of the `size` tokens before `end`. Two tokens stand in it side by side, more are mixed: still a whole number below 2^53. */
+/** Of the `size` tokens before `end`. A hash, as a whole number below 2^53. */
 function keyOf(tokens: Int32Array, end: number, size: number): number {
   let high = 0;
   let low = 0;

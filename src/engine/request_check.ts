@@ -1,11 +1,13 @@
 import { TOP_LOGPROBS_MAX } from "../native/symbols.ts";
-import type { GenerateRequest } from "./messages.ts";
+import type { DraftKind, GenerateRequest } from "./messages.ts";
 import type { SamplingConfig } from "./sampling.ts";
 
 /** What requests are checked against. */
 export interface RequestLimits {
   readonly vocabSize: number;
   readonly maxContext: number;
+  /** Who can draft. */
+  readonly draftKinds: readonly DraftKind[];
 }
 
 /**
@@ -21,6 +23,10 @@ export function findRequestFault(request: GenerateRequest, limits: RequestLimits
     return `The prompt's ${promptIds.length} tokens and maxTokens ${maxTokens} exceed the context of ${limits.maxContext}`;
   }
   if (!isTopCount(request.promptLogprobs)) return `promptLogprobs is ${request.promptLogprobs}, allowed are -1 … ${TOP_LOGPROBS_MAX}`;
+  const draftKinds = ["none", ...limits.draftKinds];
+  if (request.draftKind !== undefined && !draftKinds.includes(request.draftKind)) {
+    return `draftKind is ${request.draftKind}, loaded are ${draftKinds.join(", ")}`;
+  }
   return findIdFault(request, limits.vocabSize) ?? findSamplingFault(sampling);
 }
 

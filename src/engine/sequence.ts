@@ -27,6 +27,7 @@ export class Sequence {
   #cachedLen = 0;
   #numDrafts = 0;
   #numAccepted = 0;
+  #canDraft = true;
 
   /** `arrival` orders sequences first come first served. */
   constructor(readonly request: GenerateRequest, readonly arrival: number, readonly submittedMs: number) {
@@ -76,9 +77,9 @@ export class Sequence {
     return this.#numAccepted;
   }
 
-  /** Prompt tokens are left to compute. Afterwards a row has exactly one pending token at the start of each step. */
+  /** More is left to compute than one new token: the prompt, or everything of a row that starts over. */
   get isPrefilling(): boolean {
-    return this.#cachedLen < this.promptLength;
+    return this.#cachedLen < this.promptLength || this.numPending > 1;
   }
 
   get isScored(): boolean {
@@ -91,9 +92,15 @@ export class Sequence {
     this.#assertLengths();
   }
 
-  /** What the cache holds is of no use: everything is computed again. */
-  forgetCache(): void {
+  /** false after a draft broke the model: plain decoding has to tell whether the row itself is broken. */
+  get canDraft(): boolean {
+    return this.#canDraft;
+  }
+
+  /** A draft has left things in the cache that are no numbers: everything is computed again, without drafts. */
+  startOver(): void {
     this.#cachedLen = 0;
+    this.#canDraft = false;
   }
 
   /** Takes a sampled token in. */

@@ -1,5 +1,5 @@
 import { Acceptance } from "./acceptance.ts";
-import { chooseDraftLengths } from "./draft_lengths.ts";
+import { chooseDraftLengths, MIN_GAIN } from "./draft_lengths.ts";
 import type { Drafter, DraftWish } from "./drafter.ts";
 import type { DraftKind } from "./messages.ts";
 import { RowStates } from "./row_states.ts";
@@ -81,7 +81,7 @@ export class Speculation {
   /** The row as one that may draft; null when it cannot. A round brings at least one token beside the drafts. */
   #candidate(sequence: Sequence, capacity: number): Candidate | null {
     const drafter = this.#drafterOf(sequence);
-    if (drafter === undefined || sequence.isPrefilling) return null;
+    if (drafter === undefined || sequence.isPrefilling || !sequence.canDraft) return null;
     const numLeft = sequence.maxLength - sequence.length - 1;
     const room = Math.min(numLeft, capacity - sequence.length);
     const maxDrafts = room <= 0 ? 0 : Math.min(room, drafter.offer(sequence));
@@ -94,18 +94,24 @@ export class Speculation {
     const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(numDecoding, numDrafts));
     let numFree = maxTotal - lengths.reduce((sum, length) => sum + length, 0);
     return lengths.map((length, i) => {
-      if (length > 0 || candidates[i]?.acceptance.skip() !== true) return length;
-      const probe = Math.min(PROBE_DRAFTS, candidates[i].maxDrafts, numFree);
+      const candidate = candidates[i];
+      if (length > 0 || candidate === undefined) return length;
+      const probe = Math.min(PROBE_DRAFTS, candidate.maxDrafts, numFree);
+      if (!this.#canPay(numDecoding, probe) || !candidate.acceptance.skip()) return 0;
       numFree -= probe;
       return probe;
     });
   }
 
+  /** Whether drafts would be worth a step of theirs if they were right: when they are too dear, trying them tells nothing. */
+  #canPay(numDecoding: number, numDrafts: number): boolean {
+    return (numDecoding + numDrafts) / this.#stepMs(numDecoding, numDrafts) > MIN_GAIN * numDecoding / this.#stepMs(numDecoding, 0);
+  }
+
   #stepMs(numDecoding: number, numDrafts: number): number {
     const plainMs = this.#plainCost.estimate(numDecoding) ?? 1;
     if (numDrafts === 0) return plainMs;
-    const width = numDecoding + numDrafts;
-    return Math.max(plainMs, this.#roundCost.estimate(width) ?? this.#plainCost.estimate(width) ?? 1);
+    return Math.max(plainMs, this.#roundCost.estimate(numDecoding + numDrafts, [numDecoding, plainMs]) ?? plainMs);
   }
 }
 

@@ -35,13 +35,15 @@ export class StepCost {
   /**
    * Milliseconds that a step of so many tokens takes: between the known widths in a straight line, beyond them like the nearest one, which
    * is what makes a width that nobody knows worth trying. A wider step is never taken to be the faster one. null when nothing is known.
+   *
+   * @param known one more width and its milliseconds that the caller knows.
    */
-  estimate(numTokens: number): number | null {
-    let below: [number, number] | null = null;
-    let above: [number, number] | null = null;
+  estimate(numTokens: number, known: readonly [number, number] | null = null): number | null {
+    let below = known !== null && known[0] <= numTokens ? known : null;
+    let above: readonly [number, number] | null = null;
     for (const [width, entry] of this.#entries) {
       if (this.#isOld(entry)) continue;
-      if (width <= numTokens && (below === null || width > below[0])) below = [width, entry.averageMs];
+      if (width <= numTokens && (below === null || width >= below[0])) below = [width, entry.averageMs];
       if (width >= numTokens && (above === null || entry.averageMs < above[1])) above = [width, entry.averageMs];
     }
     if (below === null || above === null) return below?.[1] ?? above?.[1] ?? null;

@@ -89,10 +89,12 @@ class Transfer {
   async #receiveAll(output: Deno.FsFile): Promise<void> {
     const { client } = this.#source;
     let numFruitless = 0;
+    // A hub that has to be read from the beginning each time must get further each time, or this would never end.
+    let numBest = this.#numDone;
     while (this.#numDone < this.#file.numBytes) {
-      const numBefore = this.#numDone;
       const reason = await this.#receive(output);
-      numFruitless = this.#numDone > numBefore ? 0 : numFruitless + 1;
+      numFruitless = this.#numDone > numBest ? 0 : numFruitless + 1;
+      numBest = Math.max(numBest, this.#numDone);
       if (this.#numDone >= this.#file.numBytes) return;
       if (numFruitless >= client.options.numAttempts) {
         throw new HubError(`${this.#name} broke off at ${this.#numDone} of ${this.#file.numBytes} bytes: ${reason}; run it again to go on`);
@@ -106,11 +108,11 @@ class Transfer {
     const { client, cache, commit } = this.#source;
     const silence = new AbortController();
     const response = await client.open(cache.repository, commit, this.#file.path, this.#numDone, silence.signal);
-    if (!this.#continues(response)) await this.#startOver(output);
     if (response.status === 416) {
       await response.body?.cancel();
-      return "the hub says that the file is shorter";
+      return "the hub says that the file ends there";
     }
+    if (!this.#continues(response)) await this.#startOver(output);
     try {
       await this.#copy(response, output, silence);
       return "the hub sent less than it promised";

@@ -1,7 +1,8 @@
 /** Where things that are fetched or built once are kept, outside any checkout. */
 import { resolve } from "node:path";
+import { type Environment, readEnvironment } from "./environment.ts";
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type { Environment } from "./environment.ts";
 
 /**
  * `$ROWLOCK_CACHE`, else `$XDG_CACHE_HOME/rowlock`, else `~/.cache/rowlock`.
@@ -13,10 +14,4 @@ export function cacheFolder(environment: Environment = readEnvironment()): strin
   if (xdg) return resolve(xdg, "rowlock");
   if (home) return resolve(home, ".cache", "rowlock");
   throw new Error("No cache folder: none of ROWLOCK_CACHE, XDG_CACHE_HOME and HOME is set");
-}
-
-/** Variable by variable: the compiled program may not read those of others. */
-function readEnvironment(): Environment {
-  const names = ["ROWLOCK_CACHE", "XDG_CACHE_HOME", "HOME"];
-  return Object.fromEntries(names.map((name) => [name, Deno.env.get(name)]));
 }

@@ -6,13 +6,14 @@ import { HubError } from "./hub_error.ts";
 /** Left free: a full disk makes trouble for everybody. */
 const SPARE_BYTES = 256 * 2 ** 20;
 
-/** Bytes that may be written below `folder`, which need not exist yet. */
+/** Bytes that may be written below `folder`, which need not exist yet; Infinity when this program may not know. */
 export async function freeBytes(folder: string): Promise<number> {
   for (let path = folder;; path = dirname(path)) {
     try {
       const { bavail, bsize } = await statfs(path);
       return bavail * bsize;
     } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) return Infinity;
       if ((error as { code?: string }).code !== "ENOENT" || dirname(path) === path) throw error;
     }
   }

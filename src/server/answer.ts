@@ -29,19 +29,26 @@ export interface AnswerNumbers {
 }
 
 export function answerNumbers(promptTokens: number, summary: GenerationSummary): AnswerNumbers {
-  const { completionTokens } = summary;
+  const { completionTokens, drafts } = summary;
   return {
     usage: {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
       prompt_tokens_details: { cached_tokens: 0 },
+      ...(drafts === null ? {} : {
+        completion_tokens_details: {
+          accepted_prediction_tokens: drafts.numAccepted,
+          rejected_prediction_tokens: drafts.numDrafts - drafts.numAccepted,
+        },
+      }),
     },
     timings: {
       queue_ms: rounded(summary.queueMs),
       prefill_ms: rounded(summary.prefillMs),
       decode_ms: rounded(summary.decodeMs),
       tokens_per_second: rounded(summary.tokensPerSecond),
+      ...(drafts === null ? {} : { draft_n: drafts.numDrafts, draft_n_accepted: drafts.numAccepted, draft_rounds: drafts.numRounds }),
     },
   };
 }

@@ -1,6 +1,6 @@
 /** Runs the sequences of one request and hands out what they bring, merged for as long as nobody asks. Stream and non-stream read the same deltas. */
 import { type Engine, EngineError } from "../engine/engine.ts";
-import type { GenerateRequest, RowTimings, RowUpdate, TokenLogprob } from "../engine/messages.ts";
+import type { DraftRound, GenerateRequest, RowTimings, RowUpdate, TokenLogprob } from "../engine/messages.ts";
 import type { Tokenizer } from "../tokenizer/tokenizer.ts";
 import { type AnswerToken, type ChoiceDelta, ChoiceText, type ChoiceTextOptions } from "./choice_text.ts";
 
@@ -26,11 +26,24 @@ export interface GenerationSummary {
   readonly tokensPerSecond: number | null;
   /** From the start to the first token; null when none came. */
   readonly firstTokenMs: number | null;
+  /** Of all sequences together; null when the engine has nobody who drafts. */
+  readonly drafts: DraftFigures | null;
+}
+
+/** How drafting went. */
+export interface DraftFigures {
+  readonly numRounds: number;
+  readonly numDrafts: number;
+  readonly numAccepted: number;
 }
 
 export interface GenerationOptions {
   readonly tokenizer: Tokenizer | null;
   readonly nowMs: () => number;
+  /** The engine has somebody who drafts. @default false */
+  readonly canDraft?: boolean;
+  /** Called for every round of every sequence. */
+  readonly onRound?: (round: DraftRound) => void;
   /** Called once, when every sequence has ended, however it ended. */
   readonly onEnd: (summary: GenerationSummary) => void;
 }
@@ -50,6 +63,7 @@ export class Generation {
   readonly #startMs: number;
   #firstTokenMs: number | null = null;
   #lastTokenMs: number | null = null;
+  #drafts: DraftFigures = { numRounds: 0, numDrafts: 0, numAccepted: 0 };
   #numRunning: number;
   #failure: { readonly error: unknown } | null = null;
   #news = Promise.withResolvers<void>();
@@ -121,6 +135,7 @@ export class Generation {
       decodeMs,
       tokensPerSecond: decodeMs !== null && decodeMs > 0 ? completionTokens / (decodeMs / 1000) : null,
       firstTokenMs: this.#firstTokenMs === null ? null : this.#firstTokenMs - this.#startMs,
+      drafts: this.#options.canDraft ? this.#drafts : null,
     };
   }
 
@@ -148,12 +163,23 @@ export class Generation {
       this.#firstTokenMs ??= this.#lastTokenMs;
     }
     choice.timings = update.timings ?? null;
+    if (update.round !== undefined) this.#countRound(update.round);
     const event = { ...choice.text.push(update), index, promptLogprobs: update.promptLogprobs ?? null };
     if (choice.pending === null) choice.pending = { ...event, tokens: [...event.tokens] };
     else mergeInto(choice.pending, event);
     // An answer that is cut by a stop string ends here, whatever the engine still sends.
     if (event.finishReason === null) this.#news.resolve();
     return event.finishReason !== null;
+  }
+
+  #countRound(round: DraftRound): void {
+    const { numRounds, numDrafts, numAccepted } = this.#drafts;
+    this.#drafts = {
+      numRounds: numRounds + 1,
+      numDrafts: numDrafts + round.numDrafts,
+      numAccepted: numAccepted + round.numAccepted,
+    };
+    this.#options.onRound?.(round);
   }
 
   #endChoice(choice: Choice): void {

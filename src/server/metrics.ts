@@ -1,8 +1,10 @@
 /** What Rowlock counts, under the names of `/metrics`. */
 import type { Engine } from "../engine/engine.ts";
+import type { DraftRound } from "../engine/messages.ts";
 import { Counter, Histogram, type Metric, Reading } from "./prometheus.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const DRAFTS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32];
 const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
 
 /** Numbers of one request, for histograms. */
@@ -19,6 +21,9 @@ export class ServerMetrics {
   readonly #stepSeconds = new Histogram("rowlock_step_seconds", "Time of one step.", SECONDS);
   readonly #firstToken = new Histogram("rowlock_time_to_first_token_seconds", "Time from a request's arrival to its first token.", SECONDS);
   readonly #request = new Histogram("rowlock_request_seconds", "Time from a generating request's arrival to its end.", SECONDS);
+  readonly #draftTokens = new Counter("rowlock_draft_tokens_total", "Tokens drafted, by whether the model drew the same.");
+  readonly #drafted = new Histogram("rowlock_draft_round_tokens", "Tokens drafted for one row in one round.", DRAFTS);
+  readonly #accepted = new Histogram("rowlock_draft_round_accepted_tokens", "Tokens of a round's draft that the model drew too.", DRAFTS);
   readonly #metrics: readonly Metric[];
   readonly #stopListening: () => void;
 
@@ -44,6 +49,9 @@ export class ServerMetrics {
       this.#stepSeconds,
       this.#firstToken,
       this.#request,
+      this.#draftTokens,
+      this.#drafted,
+      this.#accepted,
     ];
     this.#stopListening = engine.onStep((stats) => {
       this.#stepRows.observe(stats.stepRows);
@@ -63,6 +71,13 @@ export class ServerMetrics {
   observeGeneration({ requestSeconds, firstTokenSeconds }: RequestTimes): void {
     this.#request.observe(requestSeconds);
     if (firstTokenSeconds !== null) this.#firstToken.observe(firstTokenSeconds);
+  }
+
+  observeRound({ numDrafts, numAccepted }: DraftRound): void {
+    this.#draftTokens.add(numAccepted, { outcome: "accepted" });
+    this.#draftTokens.add(numDrafts - numAccepted, { outcome: "rejected" });
+    this.#drafted.observe(numDrafts);
+    this.#accepted.observe(numAccepted);
   }
 
   /** The page. */

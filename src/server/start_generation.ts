@@ -1,5 +1,5 @@
 /** From a checked request to sequences that run: the last checks, a place in the queue, and everything that can end them early. */
-import type { GenerateRequest } from "../engine/messages.ts";
+import type { DraftKind, GenerateRequest } from "../engine/messages.ts";
 import type { SamplingConfig } from "../engine/sampling.ts";
 import { admitTokens } from "./admission.ts";
 import { ApiError, invalidValue, outOfRange } from "./errors.ts";
@@ -58,6 +58,8 @@ function run(services: Services, exchange: Exchange, sequences: readonly Sequenc
   const generation: Generation = new Generation(engine, sequences, {
     tokenizer: model.loaded.tokenizer,
     nowMs: options.nowMs,
+    onRound: (round) => metrics.observeRound(round),
+    canDraft: (engine.facts.draftKinds ?? []).length > 0,
     onEnd: (summary) => {
       release();
       clearTimeout(timer);
@@ -91,6 +93,7 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
   const { vocabSize } = model.loaded;
   const stop = stopStrings(services, fields.stop);
   const stopIds = stopTokenIds(services, fields);
+  const draftKind = wantedDraftKind(services, fields.speculative);
   const config = toSamplingConfig(fields, model, { seed: 0n, numTopLogprobs: wanted.numTopLogprobs });
   if (wanted.maxTokens !== null && config.minTokens > wanted.maxTokens) {
     throw outOfRange("min_tokens", `must be from 0 to max_tokens, ${wanted.maxTokens}; found ${fields.min_tokens}`);
@@ -108,10 +111,21 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
         maxTokens,
         stopIds,
         promptLogprobs: wanted.promptLogprobs,
+        ...(draftKind === undefined ? {} : { draftKind }),
       };
       return { request, stop, isContinuation: wanted.isContinuation };
     });
   });
+}
+
+/** true asks for what happens anyway: where nothing is loaded, the answer is the same, only later. */
+function wantedDraftKind({ engine }: Services, wanted: Wanted["fields"]["speculative"]): DraftKind | "none" | undefined {
+  if (wanted === null || wanted === undefined || wanted === true) return undefined;
+  if (wanted === false) return "none";
+  const loaded = engine.facts.draftKinds ?? [];
+  if (loaded.includes(wanted)) return wanted;
+  const allowed = [true, false, ...loaded].join(", ");
+  throw invalidValue("speculative", `must be one of ${allowed}, which is what this server has loaded; found "${wanted}"`);
 }
 
 function stopStrings({ model }: Services, stop: string | string[] | null | undefined): readonly string[] {

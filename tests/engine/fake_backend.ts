@@ -2,7 +2,7 @@
  * A model whose next token is a hash of what its cache really holds for the row and of the sampling that really arrived for it. Any mix-up of
  * slots, offsets, configurations, positions, edits or masks changes the text.
  */
-import { EDIT_WORDS, ROW_BROKEN, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
+import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
 import { BackendError, type BackendMemory, type ModelBackend } from "../../src/engine/backend.ts";
@@ -31,6 +31,8 @@ export class FakeBackend implements ModelBackend {
   numMoves = 0;
   numSamples = 0;
   readonly clearedSlots: number[] = [];
+  /** Tokens that each slot's recurrent state stands for, and how many of them the last forward may take back. */
+  readonly #states = new Map<number, { length: number; verified: number }>();
   /** Rows of each forward: slot, offset, count, outputs. */
   readonly forwards: { slot: number; offset: number; count: number; outputs: number }[][] = [];
   /** One hash of the row's history for each wanted logits row; null where the row is broken. */
@@ -57,11 +59,26 @@ export class FakeBackend implements ModelBackend {
     this.#slot(to).set(this.#slot(from).subarray(0, length));
     // Whoever still reads the slot that was left gets garbage.
     this.#slot(from).fill(GARBAGE);
+    this.#states.set(to, { length: this.#state(from).length, verified: 0 });
+    if (this.#state(to).length !== length) throw new Error(`Slot ${from} moves with ${length} of ${this.#state(to).length} tokens`);
+    for (const state of this.#states.values()) state.verified = 0;
   }
 
   clear(slot: number): void {
     this.clearedSlots.push(slot);
     this.#slot(slot).fill(GARBAGE);
+    this.#states.set(slot, { length: 0, verified: 0 });
+    for (const state of this.#states.values()) state.verified = 0;
+  }
+
+  keep(slots: readonly number[], kept: readonly number[]): void {
+    for (const [i, slot] of slots.entries()) {
+      const state = this.#state(slot);
+      const count = kept[i] ?? 0;
+      if (count < 1 || count > state.verified) throw new Error(`Slot ${slot} keeps ${count} of ${state.verified} verified tokens`);
+      state.length -= state.verified - count;
+    }
+    for (const state of this.#states.values()) state.verified = 0;
   }
 
   forward(plan: StepPlan): void {
@@ -71,16 +88,17 @@ export class FakeBackend implements ModelBackend {
     const rows = [];
     let packed = 0;
     for (let i = 0; i < plan.numRows; i++) {
-      const [slot = -1, offset = -1, count = -1, outputs = -1] = plan.rows.int32.subarray(i * ROW_WORDS, (i + 1) * ROW_WORDS);
+      const [slot = -1, offset = -1, count = -1, outputs = -1, flags = -1] = plan.rows.int32.subarray(i * ROW_WORDS, (i + 1) * ROW_WORDS);
       if (count < 1 || outputs < 0 || outputs > count) throw new Error(`Row ${i} has count ${count} and outputs ${outputs}`);
       if (slot <= (rows[i - 1]?.slot ?? -1)) throw new Error(`Row ${i} has slot ${slot}, not in slot order`);
       rows.push({ slot, offset, count, outputs });
       if (offset + count > this.capacity) throw new Error(`Row ${i} writes up to ${offset + count}, the capacity is ${this.capacity}`);
+      this.#advanceState(slot, offset, count, flags);
       this.#slot(slot).set(plan.tokens.subarray(packed, packed + count), offset);
       packed += count;
-      // As a NaN behind the attention mask would.
-      const isPoisoned = this.#slot(slot).includes(BREAKING_TOKEN, offset + count);
       for (let end = offset + count - outputs + 1; end <= offset + count; end++) {
+        // As a NaN behind the attention mask would.
+        const isPoisoned = this.#slot(slot).includes(BREAKING_TOKEN, end);
         this.#outputs.push(isPoisoned ? null : historyHash(this.#slot(slot), end));
       }
     }
@@ -116,6 +134,19 @@ export class FakeBackend implements ModelBackend {
     this.isClosed = true;
   }
 
+  /** A recurrent state goes on where it is; only at offset 0 does it start anew. */
+  #advanceState(slot: number, offset: number, count: number, flags: number): void {
+    const state = this.#state(slot);
+    if (offset !== 0 && offset !== state.length) throw new Error(`Slot ${slot} goes on at ${offset}, its state is after ${state.length}`);
+    this.#states.set(slot, { length: offset + count, verified: flags === ROW_VERIFY ? count : 0 });
+  }
+
+  #state(slot: number): { length: number; verified: number } {
+    const state = this.#states.get(slot) ?? { length: 0, verified: 0 };
+    this.#states.set(slot, state);
+    return state;
+  }
+
   #slot(slot: number): Int32Array {
     const found = this.slots[slot];
     if (!found) throw new Error(`Slot ${slot} is used, there are ${this.slots.length}`);
@@ -126,7 +157,11 @@ export class FakeBackend implements ModelBackend {
   #draw(call: SampleCall, row: number, history: number): void {
     const words = call.rows.uint32.subarray(row * SAMPLING_WORDS, row * SAMPLING_WORDS + FIELD.editsBegin);
     const [begin = 0, end = 0, mask = -1] = call.rows.int32.subarray(row * SAMPLING_WORDS + FIELD.editsBegin, (row + 1) * SAMPLING_WORDS);
-    const edits = call.edits.uint32.subarray(begin * EDIT_WORDS, end * EDIT_WORDS);
+    const edits = Array.from(
+      { length: end - begin },
+      (_, i) => [...call.edits.uint32.subarray((begin + i) * EDIT_WORDS, (begin + i + 1) * EDIT_WORDS)],
+    )
+      .sort(([a = 0], [b = 0]) => a - b).flat();
     const maskWords = Math.ceil(FAKE_VOCAB_SIZE / 32);
     const allowed = mask < 0 ? [] : call.masks.subarray(mask * maskWords, (mask + 1) * maskWords);
     const isAllowed = (token: number): boolean => mask < 0 || (((allowed[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;

@@ -1,5 +1,6 @@
 /** Fields that chat completions and completions share beside the sampling fields. */
 import { z } from "zod";
+import { DRAFT_KINDS } from "../../engine/messages.ts";
 import { boolean, integer, optional, show, string, tokenIds } from "./fields.ts";
 
 const MAX_STOP_STRINGS = 16;
@@ -21,6 +22,10 @@ const streamOptions = z.object({ include_usage: optional(boolean("Send a last ch
   error: (issue) => `must be an object; found ${show(issue.input)}`,
 }).meta({ description: "Without stream it has no effect." });
 
+const speculative = z.union([z.boolean(), z.enum(DRAFT_KINDS)], {
+  error: (issue) => `must be true, false or one of ${DRAFT_KINDS.join(", ")}; found ${show(issue.input)}`,
+}).meta({ description: "Whether tokens are drafted ahead, or by whom. Changes the speed, never the answer." });
+
 /** The shape to spread into a request schema. */
 export const GENERATION_SHAPE = {
   model: optional(string("The loaded model's id, or default.")),
@@ -30,5 +35,6 @@ export const GENERATION_SHAPE = {
   stream: optional(boolean("Send the answer as server-sent events.")),
   stream_options: optional(streamOptions),
   user: optional(string("Has no effect on the answer.")),
+  speculative: optional(speculative),
   return_token_ids: optional(boolean("Add prompt_token_ids and token_ids to the answer.")),
 };

@@ -24,6 +24,8 @@ export const Usage = z.object({
   completion_tokens: z.int(),
   total_tokens: z.int(),
   prompt_tokens_details: z.object({ cached_tokens: z.int() }),
+  completion_tokens_details: z.object({ accepted_prediction_tokens: z.int(), rejected_prediction_tokens: z.int() }).optional()
+    .meta({ description: "Tokens that were drafted ahead; with drafts or without, the answer is the same." }),
 });
 export type Usage = z.infer<typeof Usage>;
 
@@ -32,6 +34,9 @@ export const Timings = z.object({
   prefill_ms: nullable(z.number()),
   decode_ms: nullable(z.number()),
   tokens_per_second: nullable(z.number()),
+  draft_n: z.int().optional(),
+  draft_n_accepted: z.int().optional(),
+  draft_rounds: z.int().optional(),
 }).meta({ description: "The slowest sequence's times; null where a sequence ended before the engine told." });
 export type Timings = z.infer<typeof Timings>;
 

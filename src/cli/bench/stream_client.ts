@@ -1,5 +1,5 @@
 /** One streamed chat completion, timed from outside as a client sees it. */
-import { createParser } from "eventsource-parser";
+import { TextLineStream } from "../../hub/text_lines.ts";
 
 export interface BenchServer {
   readonly name: string;
@@ -45,11 +45,11 @@ export async function timeStream(server: BenchServer, body: Readonly<Record<stri
   return { ttftMs, totalMs: performance.now() - startedMs, numTokens: numUsageTokens || numDeltas };
 }
 
+/** Servers of this protocol write every event as one `data:` line. */
 async function* chunksOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<Chunk> {
-  const arrived: Chunk[] = [];
-  const parser = createParser({ onEvent: ({ data }) => void (data === "[DONE]" || arrived.push(JSON.parse(data))) });
-  for await (const text of body.pipeThrough(new TextDecoderStream())) {
-    parser.feed(text);
-    yield* arrived.splice(0);
+  for await (const line of body.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream())) {
+    if (!line.startsWith("data:")) continue;
+    const data = line.slice("data:".length).trim();
+    if (data !== "[DONE]") yield JSON.parse(data);
   }
 }

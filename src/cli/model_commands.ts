@@ -1,0 +1,35 @@
+/** The commands about models on this machine. */
+import { type Command, defineCommand } from "./command.ts";
+import { list } from "./list.ts";
+import { pull } from "./pull.ts";
+import { remove, REMOVE_FLAGS } from "./remove.ts";
+
+const PULL = defineCommand({
+  name: "pull",
+  summary:
+    "Fetch models (org/name, @revision and :file-pattern as for serve) into the cache that Python's tools share, or bring them up to date",
+  positionals: [{ name: "MODEL", isRepeatable: true }],
+  flags: {},
+  needs: () => ["net", "write"],
+  run: (_, names) => pull(names),
+});
+
+const LIST = defineCommand({
+  name: "list",
+  summary: "List the models on this machine with their sizes, and what can be served",
+  flags: {},
+  needs: () => [],
+  run: () => list(),
+});
+
+const REMOVE = defineCommand({
+  name: "rm",
+  summary:
+    "Remove models that were fetched: a repository, one revision or file of it, or a file of Rowlock's own cache, as list names them",
+  positionals: [{ name: "MODEL", isRepeatable: true }],
+  flags: REMOVE_FLAGS,
+  needs: () => ["write"],
+  run: (settings, names) => remove(names, settings),
+});
+
+export const MODEL_COMMANDS: readonly Command[] = [PULL, LIST, REMOVE];
