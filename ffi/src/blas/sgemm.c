@@ -60,7 +60,7 @@ bool sgemm_can_stream(void) { return true; }
 
 /* Up to here streaming wins over packing whatever OpenBLAS finds to run on (measured on a Zen 5: against its AVX2 kernels at every size,
  * against its AVX-512 kernels up to about 48 rows). Below the second number of multiplications a product is too small to share. */
-enum { MAX_SKINNY_ROWS = 48, MIN_SHARED_WORK = 1 << 18 };
+enum { MAX_SKINNY_ROWS = 48, MIN_SHARED_WORK = 1 << 18, PARTS_PER_THREAD = 4 };
 
 static atomic_bool is_invariant;
 
@@ -80,7 +80,7 @@ static void dot_part(void* work, int index, int count) {
 
 static void dot_product(product* p) {
   if ((long)p->m * p->n * p->k < MIN_SHARED_WORK) dot_part(p, 0, 1);
-  else workers_run(dot_part, p);
+  else workers_run(dot_part, p, PARTS_PER_THREAD * workers_count());
 }
 
 void __wrap_cblas_sgemm(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k, float alpha, const float* a,

@@ -4,24 +4,36 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* A decode step calls a product every few hundredths of a millisecond, and waking a sleeping thread costs about as much as a small product:
  * workers look for the next one for a while before they sleep. */
-enum { MAX_WORKERS = 64, SPINS_BEFORE_YIELD = 2000, SPINS_BEFORE_SLEEP = 20000 };
+enum { MAX_WORKERS = 64, SPINS_BEFORE_YIELD = 500, SPINS_BEFORE_SLEEP = 6000 };
+
+/* The call that is open: its number, its parts, and the next part that nobody has taken. One word, so that a part is taken only of the call
+ * that was looked at. On a busy machine a worker that does not get its CPU takes no part, and nobody waits for it. */
+typedef struct ticket {
+  uint32_t call;
+  uint16_t count, next;
+} ticket;
 
 static struct {
   pthread_once_t once;
   pthread_mutex_t lock;
   pthread_cond_t wake;
   atomic_flag is_busy;
-  atomic_uint generation; /* raised for every call */
-  atomic_int num_left;    /* workers that have not finished the current call */
+  _Atomic(uint64_t) open;
+  atomic_int num_done;
   atomic_int num_asleep;
   work_part part;
   void* work;
-  int count;
+  int num_threads;
 } pool = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .is_busy = ATOMIC_FLAG_INIT};
+
+static uint64_t pack(ticket t) { return (uint64_t)t.call << 32 | (uint64_t)t.count << 16 | t.next; }
+static ticket unpack(uint64_t word) { return (ticket){(uint32_t)(word >> 32), (uint16_t)(word >> 16), (uint16_t)word}; }
 
 /* On a busy machine the thread that is waited for may need this very CPU. */
 static inline void pause_briefly(int num_spins) {
@@ -33,26 +45,39 @@ static inline void pause_briefly(int num_spins) {
 #endif
 }
 
-static unsigned wait_for_call(unsigned seen) {
+/* Takes parts of the open call until there are none left. The call cannot end, nor its fields change, while a taken part is not done. */
+static void take_parts(void) {
+  uint64_t word = atomic_load_explicit(&pool.open, memory_order_acquire);
+  for (ticket t = unpack(word); t.next < t.count; t = unpack(word)) {
+    if (!atomic_compare_exchange_weak_explicit(&pool.open, &word, word + 1, memory_order_acquire, memory_order_acquire)) continue;
+    pool.part(pool.work, t.next, t.count);
+    atomic_fetch_add_explicit(&pool.num_done, 1, memory_order_release);
+    word = atomic_load_explicit(&pool.open, memory_order_acquire);
+  }
+}
+
+static bool has_parts(void) {
+  ticket t = unpack(atomic_load_explicit(&pool.open, memory_order_acquire));
+  return t.next < t.count;
+}
+
+static void wait_for_parts(void) {
   for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
-    unsigned generation = atomic_load_explicit(&pool.generation, memory_order_acquire);
-    if (generation != seen) return generation;
+    if (has_parts()) return;
     pause_briefly(i);
   }
   pthread_mutex_lock(&pool.lock);
   atomic_fetch_add(&pool.num_asleep, 1);
-  while (atomic_load(&pool.generation) == seen) pthread_cond_wait(&pool.wake, &pool.lock);
+  while (!has_parts()) pthread_cond_wait(&pool.wake, &pool.lock);
   atomic_fetch_sub(&pool.num_asleep, 1);
   pthread_mutex_unlock(&pool.lock);
-  return atomic_load(&pool.generation);
 }
 
-static void* worker(void* argument) {
-  int index = (int)(size_t)argument;
-  for (unsigned seen = 0;;) {
-    seen = wait_for_call(seen);
-    pool.part(pool.work, index, pool.count);
-    atomic_fetch_sub_explicit(&pool.num_left, 1, memory_order_release);
+static void* worker(void* unused) {
+  (void)unused;
+  for (;;) {
+    wait_for_parts();
+    take_parts();
   }
   return NULL;
 }
@@ -68,33 +93,37 @@ static int wanted_threads(void) {
 }
 
 static void start(void) {
-  pool.count = 1;
-  for (int wanted = wanted_threads(); pool.count < wanted; pool.count++) {
+  pool.num_threads = 1;
+  for (int wanted = wanted_threads(); pool.num_threads < wanted; pool.num_threads++) {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, worker, (void*)(size_t)pool.count) != 0) break;
+    if (pthread_create(&thread, NULL, worker, NULL) != 0) break;
     pthread_detach(thread);
   }
 }
 
 int workers_count(void) {
   pthread_once(&pool.once, start);
-  return pool.count;
+  return pool.num_threads;
 }
 
-void workers_run(work_part part, void* work) {
+static void wake_sleepers(void) {
+  if (atomic_load(&pool.num_asleep) == 0) return;
+  pthread_mutex_lock(&pool.lock);
+  pthread_cond_broadcast(&pool.wake);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+void workers_run(work_part part, void* work, int count) {
   if (workers_count() == 1 || atomic_flag_test_and_set_explicit(&pool.is_busy, memory_order_acquire)) {
-    part(work, 0, 1);
+    for (int i = 0; i < count; i++) part(work, i, count);
     return;
   }
+  ticket last = unpack(atomic_load(&pool.open));
   pool.part = part, pool.work = work;
-  atomic_store_explicit(&pool.num_left, pool.count - 1, memory_order_relaxed);
-  atomic_fetch_add(&pool.generation, 1);
-  if (atomic_load(&pool.num_asleep) > 0) {
-    pthread_mutex_lock(&pool.lock);
-    pthread_cond_broadcast(&pool.wake);
-    pthread_mutex_unlock(&pool.lock);
-  }
-  part(work, 0, pool.count);
-  for (int i = 0; atomic_load_explicit(&pool.num_left, memory_order_acquire) > 0; i++) pause_briefly(i);
+  atomic_store_explicit(&pool.num_done, 0, memory_order_relaxed);
+  atomic_store(&pool.open, pack((ticket){last.call + 1, (uint16_t)count, 0}));
+  wake_sleepers();
+  take_parts();
+  for (int i = 0; atomic_load_explicit(&pool.num_done, memory_order_acquire) < count; i++) pause_briefly(i);
   atomic_flag_clear_explicit(&pool.is_busy, memory_order_release);
 }

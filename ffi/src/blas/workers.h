@@ -8,7 +8,8 @@ typedef void (*work_part)(void* work, int index, int count);
 /* Threads that take part, the caller included: the CPUs that this process may use, at most 64; ROWLOCK_THREADS overrides. */
 int workers_count(void);
 
-/* Runs every part, the caller doing one of them, and returns when all are done. One call at a time: another caller does its work alone. */
-void workers_run(work_part part, void* work);
+/* Runs `count` (1 … 65535) parts on whoever is free, the caller included, and returns when all are done. One call at a time: another
+ * caller does its work alone. */
+void workers_run(work_part part, void* work, int count);
 
 #endif
