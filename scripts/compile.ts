@@ -30,7 +30,7 @@ const PERMISSIONS = [
   "--allow-net",
   "--allow-ffi",
   "--allow-run",
-  "--allow-sys=systemMemoryInfo,uid,gid",
+  "--allow-sys=systemMemoryInfo,statfs,uid,gid",
   `--allow-env=${VARIABLES.join(",")}`,
 ];
 

@@ -1,23 +1,26 @@
-/** `deno task serve`: sets up what is missing, then does what `main.ts serve` does. */
+/** `deno task serve`, or `deno task serve run MODEL`: sets up what is missing, then does what `main.ts` does. */
 import { parseArguments } from "../src/cli/parse_arguments.ts";
 import { runCli } from "../src/cli/run_cli.ts";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { ensureLibrary } from "./build_ffi.ts";
 import { ensureModel } from "./setup.ts";
 
-/** Nothing is built or fetched for a command line that serves nothing; `runCli` says what is wrong with it. */
-function wantsToServe(args: readonly string[]): { readonly needsDefaultModel: boolean } | null {
+/** Nothing is built or fetched for a command line that loads no model; `runCli` says what is wrong with it. */
+function wantsModel(args: readonly string[]): { readonly needsDefaultModel: boolean } | null {
   try {
     const invocation = parseArguments(args);
-    if (invocation.kind !== "run" || invocation.command.name !== "serve") return null;
-    return { needsDefaultModel: invocation.settings["model"] === null };
+    if (invocation.kind !== "run") return null;
+    const { command, settings, positionals } = invocation;
+    if (command.name === "run") return { needsDefaultModel: positionals.length === 0 };
+    if (command.name !== "serve") return null;
+    return { needsDefaultModel: settings["model"] === null && settings["models"] === null };
   } catch {
     return null;
   }
 }
 
 async function prepare(args: readonly string[]): Promise<void> {
-  const wanted = wantsToServe(args);
+  const wanted = wantsModel(args);
   if (wanted === null) return;
   const progress = new TerminalProgress();
   Deno.env.set("ROWLOCK_LIBRARY", await ensureLibrary(progress));

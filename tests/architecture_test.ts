@@ -5,7 +5,16 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_LINES = 300;
-const PACKAGES_FOR_TESTS = ["openai", "fast-check", "eventsource-parser", "@std/assert"];
+const PACKAGES_FOR_TESTS = [
+  "openai",
+  "fast-check",
+  "eventsource-parser",
+  "@std/assert",
+  "ai",
+  "@ai-sdk/openai-compatible",
+  "@langchain/core",
+  "@langchain/openai",
+];
 const FOREIGN_CODE = /Deno\.(dlopen|UnsafePointer|UnsafePointerView|UnsafeCallback|UnsafeFnPointer)\b/;
 
 /** What each folder of `src/` may import from, besides itself: dependencies point one way. */

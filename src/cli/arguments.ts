@@ -1,7 +1,7 @@
 /** The flags of `serve`. */
 import type { SettingsOf } from "./command.ts";
 import { LOG_LEVELS } from "./request_log.ts";
-import { choice, integer, onOff, seconds, text, texts } from "./flags.ts";
+import { amount, choice, integer, onOff, seconds, text, texts } from "./flags.ts";
 
 const MAX_INT32 = 2 ** 31 - 1;
 const DAY_SECONDS = 86_400;
@@ -9,10 +9,33 @@ const DAY_SECONDS = 86_400;
 /** Every flag of `serve`; `maxBatch` is written `--max-batch`. */
 export const SERVE_FLAGS = {
   model: text({
-    placeholder: "PATH",
+    placeholder: "MODEL",
     default: null,
     defaultText: "SmolLM2-135M-Instruct, fetched once",
-    help: "A .gguf file, or a folder with config.json and .safetensors files",
+    help: "A .gguf file, a folder with config.json and .safetensors files, or a repository of the hub: org/name[@revision][:file-pattern]",
+  }),
+  models: text({
+    placeholder: "MODEL,MODEL",
+    default: null,
+    help: "Several models in place of --model, each loaded when a request names it; the first is the default",
+  }),
+  memory: amount({
+    placeholder: "GB",
+    default: null,
+    defaultText: "no limit",
+    min: 0.001,
+    max: 100_000,
+    unit: "gigabytes",
+    help: "What loaded models may take together; the one that was not used for longest is unloaded for the next",
+  }),
+  idleUnload: amount({
+    placeholder: "MINUTES",
+    default: null,
+    defaultText: "never",
+    min: 0.01,
+    max: 1_000_000,
+    unit: "minutes",
+    help: "Unload a model that nobody has used for so long; the next request loads it again",
   }),
   host: text({ placeholder: "HOST", default: "127.0.0.1", help: "Address to listen on; 0.0.0.0 for every network (then use --api-key)" }),
   port: integer({ placeholder: "PORT", default: 8080, min: 0, max: 65_535, help: "Port to listen on; 0 takes any that is free" }),
@@ -43,6 +66,17 @@ export const SERVE_FLAGS = {
     help: "A request's text and logprobs are the same bits whatever else runs; long prompts take longer. Only on a CPU device",
   }),
   noSpeculation: onOff({ help: "Draft no tokens ahead. Drafts change the speed, never a text" }),
+  draftModel: text({
+    placeholder: "PATH",
+    default: null,
+    defaultText: "the checkpoint's own MTP head, if it has one",
+    help: "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash",
+  }),
+  draftKind: choice({
+    choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],
+    default: "auto",
+    help: "Who drafts; ngram looks up what followed the same words before, and is always there for requests that name it",
+  }),
   draftTokens: integer({
     placeholder: "TOKENS",
     default: null,
@@ -54,6 +88,25 @@ export const SERVE_FLAGS = {
   apiKey: texts({ placeholder: "KEY", help: "Key that every request has to bring (Authorization: Bearer KEY); may be repeated" }),
   apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with such keys, one a line" }),
   allowOrigin: texts({ placeholder: "ORIGIN", help: "Web page origin that may call the server from a browser, or *; may be repeated" }),
+  allowHost: texts({
+    placeholder: "HOST",
+    help: "Name that requests may call the server by besides localhost, as a proxy passes it on, or * for any; may be repeated",
+  }),
+  maxBody: integer({ placeholder: "MIB", default: 16, min: 1, max: 1024, help: "Size of a request's body, at most" }),
+  bodyTimeout: seconds({
+    placeholder: "SECONDS",
+    default: 60,
+    min: 0.1,
+    max: DAY_SECONDS,
+    help: "Time that a request's body may take to arrive",
+  }),
+  keepAlive: seconds({
+    placeholder: "SECONDS",
+    default: 10,
+    min: 0.1,
+    max: DAY_SECONDS,
+    help: "Silence in a stream after which a comment is sent, so that no proxy takes it for dead",
+  }),
   requestTimeout: seconds({
     placeholder: "SECONDS",
     default: 600,

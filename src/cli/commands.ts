@@ -54,5 +54,5 @@ function isSupervisor({ supervise }: ServeSettings): boolean {
 function serveNeeds(settings: ServeSettings): readonly Need[] {
   if (isSupervisor(settings)) return ["run"];
   // Python's pip brings the default model.
-  return ["net", "write", "ffi", ...(settings.model === null ? ["run" as const] : [])];
+  return ["net", "write", "ffi", ...(settings.model === null && settings.models === null ? ["run" as const] : [])];
 }

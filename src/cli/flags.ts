@@ -52,15 +52,20 @@ export function integer<T extends number | null>(spec: NumberFlag<T>): Flag<numb
   });
 }
 
-/** A time in seconds, fractions allowed. */
-export function seconds(spec: NumberFlag<number>): Flag<number> {
-  return single(spec, spec.defaultText ?? `${spec.default}`, (value, flag) => {
+/** A number of `unit`, fractions allowed. */
+export function amount<T extends number | null>(spec: NumberFlag<T> & { readonly unit: string }): Flag<number | T> {
+  return single<number | T>(spec, spec.defaultText ?? `${spec.default}`, (value, flag) => {
     const number = Number(value);
     if (!/^\d+(\.\d+)?$/.test(value) || number < spec.min || number > spec.max) {
-      throw new UsageError(`${flag} is "${value}", expected seconds from ${spec.min} to ${spec.max}`);
+      throw new UsageError(`${flag} is "${value}", expected ${spec.unit} from ${spec.min} to ${spec.max}`);
     }
     return number;
   });
+}
+
+/** A time in seconds, fractions allowed. */
+export function seconds(spec: NumberFlag<number>): Flag<number> {
+  return amount({ ...spec, unit: "seconds" });
 }
 
 export function choice<C extends string>(spec: { readonly help: string; readonly default: C; readonly choices: readonly C[] }): Flag<C> {

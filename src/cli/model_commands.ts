@@ -3,6 +3,17 @@ import { type Command, defineCommand } from "./command.ts";
 import { list } from "./list.ts";
 import { pull } from "./pull.ts";
 import { remove, REMOVE_FLAGS } from "./remove.ts";
+import { RUN_FLAGS, runModel } from "./run_model.ts";
+
+const RUN = defineCommand({
+  name: "run",
+  summary: "Chat with a model at the terminal; MODEL as for serve --model",
+  positionals: [{ name: "MODEL", isOptional: true }],
+  flags: RUN_FLAGS,
+  // Which model it is shows only in the arguments, so what the default one needs is kept.
+  needs: () => ["net", "write", "ffi", "run"],
+  run: (settings, [name]) => runModel(name ?? null, settings),
+});
 
 const PULL = defineCommand({
   name: "pull",
@@ -32,4 +43,4 @@ const REMOVE = defineCommand({
   run: (settings, names) => remove(names, settings),
 });
 
-export const MODEL_COMMANDS: readonly Command[] = [PULL, LIST, REMOVE];
+export const MODEL_COMMANDS: readonly Command[] = [RUN, PULL, LIST, REMOVE];

@@ -1,6 +1,7 @@
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 
-const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
+/** Started as a program, never imported: it is what imports all this. */
+const MAIN = join(import.meta.dirname ?? ".", "..", "..", "main.ts");
 
 /** The command line that starts this very program once more, with other arguments. */
 export function selfCommand(args: readonly string[]): { readonly program: string; readonly args: string[] } {

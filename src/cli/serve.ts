@@ -1,22 +1,17 @@
-/** The command `serve`: loads a model, serves it, and ends when it is told to. */
-import { EngineClient } from "../engine/client.ts";
-import type { EngineOptions } from "../engine/messages.ts";
-import { ensureDefaultModel } from "../hub/default_model.ts";
-import { loadModel } from "../models/checkpoint.ts";
-import type { LoadedModel } from "../models/loaded_model.ts";
+/** The command `serve`: loads what it is given, serves it, and ends when it is told to. */
 import { type RunningServer, serve as startServer } from "../server/serve.ts";
+import type { PoolMember } from "../server/pooled_model.ts";
 import { readApiKeys } from "./api_keys.ts";
 import type { ServeSettings } from "./arguments.ts";
-import { bundledModel } from "./bundle.ts";
 import { libraryPath } from "./library_path.ts";
+import { keepOnly } from "./permissions.ts";
 import { requestLog } from "./request_log.ts";
+import { poolLimits, serveModels } from "./serve_models.ts";
+import { DEFAULT_MAX_CONTEXT } from "./start_engine.ts";
 import { isSupervised, watchHealth, watchSupervisor } from "./supervised.ts";
-import { TerminalProgress } from "./terminal_progress.ts";
 import { tryLine } from "./try_line.ts";
 import { VERSION } from "./version.ts";
 
-/** What a sequence may hold when nothing is said: long contexts cost memory that nobody may want. */
-const DEFAULT_MAX_CONTEXT = 8192;
 const INTERRUPTED = 130;
 
 /**
@@ -27,73 +22,38 @@ export async function serve(settings: ServeSettings): Promise<void> {
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
   checkAddress(settings);
-  const model = await readModel(settings);
-  const maxContext = Math.min(settings.maxContext ?? DEFAULT_MAX_CONTEXT, model.maxContext);
-  const engine = await startEngine(model, { ...settings, libraryPath: nativeLibrary, maxContext });
+  const models = await serveModels(settings, nativeLibrary);
+  // Python's pip, which brings the default model, has done its work.
+  if (Deno.build.standalone) keepOnly(["net", "write", "ffi"]);
   try {
-    const server = listen(settings, model, engine, { apiKeys, maxContext });
-    announce(server, model, apiKeys.length > 0);
+    const server = listen(settings, models, apiKeys);
+    announce(server, models, apiKeys.length > 0);
     await untilStopped(server, settings.drainTimeout * 1000);
+    await server.app.close();
   } finally {
-    await engine.close();
+    // Where there was no server to do it.
+    for (const { engine } of models) await engine?.close();
   }
 }
 
-async function readModel(settings: ServeSettings): Promise<LoadedModel> {
-  const path = settings.model ?? await ensureDefaultModel({ progress: new TerminalProgress(), bundled: bundledModel() });
-  const startedMs = performance.now();
-  const model = await loadModel(path);
-  console.log(`model ${model.id} (${model.modelType}): read and checked in ${secondsSince(startedMs)}`);
-  return model;
-}
-
-type EngineSettings = Pick<ServeSettings, "maxBatch" | "maxQueue" | "prefillChunk" | "batchInvariant" | "noSpeculation" | "draftTokens"> & {
-  readonly libraryPath: string;
-  readonly maxContext: number;
-};
-
-async function startEngine(model: LoadedModel, settings: EngineSettings): Promise<EngineClient> {
-  const { libraryPath, maxBatch, maxContext, maxQueue, prefillChunk, batchInvariant: isBatchInvariant } = settings;
-  const startedMs = performance.now();
-  const engine = await EngineClient.start({
-    libraryPath,
-    model: model.spec,
-    maxBatch,
-    maxContext,
-    maxQueue,
-    prefillChunk,
-    isBatchInvariant,
-    ...speculationOf(settings),
-  });
-  const weights = `${(engine.facts.weightBytes / 1e6).toFixed(0)} MB of weights`;
-  console.log(`engine on ${engine.facts.device}: ${weights} in ${secondsSince(startedMs)}, ${maxBatch} rows of up to ${maxContext} tokens`);
-  return engine;
-}
-
-function speculationOf({ noSpeculation, draftTokens }: EngineSettings): Pick<EngineOptions, "speculation"> {
-  if (noSpeculation) return {};
-  return { speculation: draftTokens === null ? {} : { maxDrafts: draftTokens } };
-}
-
-function listen(
-  settings: ServeSettings,
-  model: LoadedModel,
-  engine: EngineClient,
-  limits: { readonly apiKeys: readonly string[]; readonly maxContext: number },
-): RunningServer {
+function listen(settings: ServeSettings, models: readonly PoolMember[], apiKeys: readonly string[]): RunningServer {
   const options = {
     hostname: settings.host,
-    apiKeys: limits.apiKeys,
+    apiKeys,
     allowOrigins: settings.allowOrigin,
+    allowHosts: settings.allowHost,
+    maxBodyBytes: settings.maxBody * 2 ** 20,
+    bodyTimeoutMs: settings.bodyTimeout * 1000,
+    keepAliveMs: settings.keepAlive * 1000,
     maxBatch: settings.maxBatch,
     maxQueue: settings.maxQueue,
-    maxContext: limits.maxContext,
+    maxContext: settings.maxContext ?? DEFAULT_MAX_CONTEXT,
     requestTimeoutMs: settings.requestTimeout === 0 ? Infinity : settings.requestTimeout * 1000,
     logFormat: settings.logFormat,
     writeLog: requestLog(settings.logLevel, (line) => console.error(line)),
     version: VERSION,
   };
-  return withAddressErrors(settings, () => startServer({ model, engine, options, port: settings.port }));
+  return withAddressErrors(settings, () => startServer({ models, limits: poolLimits(settings), options, port: settings.port }));
 }
 
 /** Loading takes a while: an address that is taken shows before it. */
@@ -112,7 +72,9 @@ function withAddressErrors<T>({ host, port }: ServeSettings, body: () => T): T {
   }
 }
 
-function announce(server: RunningServer, model: LoadedModel, isKeyNeeded: boolean): void {
+function announce(server: RunningServer, models: readonly PoolMember[], isKeyNeeded: boolean): void {
+  const [{ model }] = models as [PoolMember];
+  if (models.length > 1) console.log(`models, loaded when a request names them: ${models.map((member) => member.model.id).join(", ")}`);
   console.log(
     `listening on ${server.url}\n\nBase URL for OpenAI clients:\n  ${server.url}/v1\nTry it:\n  ${
       tryLine(server.url, model, isKeyNeeded)
@@ -139,8 +101,4 @@ async function untilStopped(server: RunningServer, drainTimeoutMs: number): Prom
   await server.finished;
   endWatch();
   for (const signal of signals) Deno.removeSignalListener(signal, stop);
-}
-
-function secondsSince(startedMs: number): string {
-  return `${((performance.now() - startedMs) / 1000).toFixed(1)} s`;
 }

@@ -67,10 +67,12 @@ function takeTokens(core: EngineCore, stepRow: StepRow, firstRow: number, nowMs:
     if (numDrafts === 0) breakRow(sequence);
     return null;
   }
+  const isFirst = sequence.firstTokenMs === null;
   sequence.firstTokenMs ??= nowMs;
   sequence.advanceCache(tokens.length - 1);
   const round = numDrafts > 0 ? { round: { numDrafts, numAccepted } } : {};
-  return finished(sequence, { ...emptyUpdate(sequence), tokens, logprobs, ...round, finishReason }, nowMs);
+  const timings = isFirst ? { timings: sequence.timings(nowMs) } : {};
+  return finished(sequence, { ...emptyUpdate(sequence), tokens, logprobs, ...round, ...timings, finishReason }, nowMs);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { SampleCall } from "../native/step_output.ts";
-import type { EngineFacts } from "./messages.ts";
+import type { DraftPlan } from "./draft_plan.ts";
+import type { DraftKind, EngineFacts } from "./messages.ts";
 import type { StepPlan } from "./step_plan.ts";
 
 /** Bytes held, for the gauges. */
@@ -17,9 +18,29 @@ export class BackendError extends Error {
   }
 }
 
+/**
+ * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move` and `clear` of `ModelBackend`.
+ * What the calls of a round are is written at `rl_draft` in `ffi/include/rowlock.h`.
+ */
+export interface DrafterBackend {
+  readonly kind: DraftKind;
+  /** Drafts of a round that it was made for. */
+  readonly numDraftTokens: number;
+  /** Fills a block behind the newest token; null for drafters that go token by token. */
+  readonly maskTokenId: number | null;
+  /** Launches the plan; features come from the model's last forward, or from the last draft. Does not wait. */
+  draft(plan: DraftPlan, source: "model" | "own"): void;
+  /** Samples all logits rows of the last draft; waits for it. */
+  sample(call: SampleCall): void;
+  /** Forgets what slot `slot` of the drafter's cache holds. */
+  clear(slot: number): void;
+}
+
 /** What the engine needs of a model: the cache's operations, forward, sample. `NativeBackend` is the real one; tests bring a deterministic one. */
 export interface ModelBackend {
   readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
+  /** null: the model has none. */
+  readonly drafter: DrafterBackend | null;
   /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
   resize(slots: number, capacity: number): void;
   /** Copies the first `length` tokens of slot `from` over slot `to`. */

@@ -15,7 +15,7 @@ export interface Drafter {
   /** Drafts of one row in one round, at most. */
   readonly maxDrafts: number;
   /** What it keeps for each row; goes into the row table. */
-  readonly column: RowColumn;
+  readonly columns: readonly RowColumn[];
   /** Drafts that it could propose for this row now; 0 when it has none. */
   offer(sequence: Sequence): number;
   /**
@@ -23,6 +23,6 @@ export interface Drafter {
    * prefill too.
    */
   propose(wishes: readonly DraftWish[]): void;
-  /** Called when a step's results are in the sequences, before anything moves. */
-  observe(plan: StepPlan): void;
+  /** Called when a step's results are in the sequences, before anything moves. `isOwn` names the rows that use this drafter. */
+  observe(plan: StepPlan, isOwn: (sequence: Sequence) => boolean): void;
 }

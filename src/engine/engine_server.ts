@@ -47,7 +47,7 @@ export class EngineServer {
   #load(options: EngineOptions): void {
     const startMs = performance.now();
     const backend = this.loadBackend(options);
-    const speculation = makeSpeculation(options.speculation);
+    const speculation = makeSpeculation(options, backend);
     this.#core = new EngineCore(backend, options, undefined, speculation);
     const facts = { ...backend.facts, draftKinds: speculation.kinds, loadMs: performance.now() - startMs };
     this.port.post({ type: "ready", facts });

@@ -1,6 +1,7 @@
 /** What the main thread and the engine worker say to each other: discriminated unions, one message per step for all rows. */
 import type { SamplingConfig } from "./sampling.ts";
 import type { ModelSpec } from "../native/model_spec.ts";
+import type { FeatureCapture } from "../native/native_model.ts";
 
 /** One sequence to generate. `n > 1` is several of these with their own ids and seeds. */
 export interface GenerateRequest {
@@ -39,11 +40,25 @@ export interface EngineOptions {
 export const DRAFT_KINDS = ["ngram", "mtp", "eagle3", "dflash"] as const;
 export type DraftKind = (typeof DRAFT_KINDS)[number];
 
+/** A drafter's checkpoint, and how it is used. */
+export interface DrafterSpec {
+  readonly kind: Exclude<DraftKind, "ngram">;
+  readonly spec: ModelSpec;
+  /** What every forward of the model has to leave for it. */
+  readonly capture: FeatureCapture;
+  readonly numDraftTokens: number;
+  readonly maskTokenId: number | null;
+}
+
 export interface SpeculationOptions {
+  /** Read by models/drafters.ts; null drafts with prompt lookup alone. @default null */
+  readonly drafter?: DrafterSpec | null;
   /** Drafts of one row in one round, at most. @default what the drafter was made for */
   readonly maxDrafts?: number;
   /** false: every row drafts as much as it can, worth it or not. For tests. @default true */
   readonly isAdaptive?: boolean;
+  /** Drafts are drawn as the target draws; false: they are the drafter's best tokens. For comparisons. @default true */
+  readonly isCoupled?: boolean;
 }
 
 export type ToEngine =
@@ -71,7 +86,7 @@ export interface RowUpdate {
   /** Of the step's drafts, when it had any for the request. */
   readonly round?: DraftRound;
   readonly finishReason: FinishReason | null;
-  /** Sent with the finish. */
+  /** Sent with the first update that has tokens, so that who leaves early knows what went before, and with the finish. */
   readonly timings?: RowTimings;
 }
 

@@ -5,7 +5,8 @@ import { NativeError } from "../native/native_error.ts";
 import { NativeModel } from "../native/native_model.ts";
 import { type SampleCall, StepOutput } from "../native/step_output.ts";
 import { BackendError, type BackendMemory, type ModelBackend } from "./backend.ts";
-import type { EngineFacts } from "./messages.ts";
+import type { DrafterSpec, EngineFacts } from "./messages.ts";
+import { NativeDrafterBackend } from "./native_drafter_backend.ts";
 import type { StepPlan } from "./step_plan.ts";
 
 /** MLX keeps freed buffers for the next step. This is room for a step's temporaries, and not for the caches that were resized away. */
@@ -14,29 +15,32 @@ const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
 /** A model in the native library. All calls come from the thread that loaded it. */
 export class NativeBackend implements ModelBackend {
   readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
+  readonly drafter: NativeDrafterBackend | null;
   readonly #library: NativeLibrary;
   readonly #model: NativeModel;
   readonly #cache: NativeCache;
   readonly #output: StepOutput;
 
-  private constructor(library: NativeLibrary, model: NativeModel) {
+  private constructor(library: NativeLibrary, model: NativeModel, drafter: DrafterSpec | null) {
     this.#library = library;
     this.#model = model;
     this.#cache = model.newCache();
     this.#output = new StepOutput(library);
-    const { vocabSize, weightBytes, kvBytesPerToken } = model.info;
+    this.drafter = drafter === null ? null : new NativeDrafterBackend(model, this.#output, drafter);
+    const { vocabSize, kvBytesPerToken } = model.info;
+    const weightBytes = model.info.weightBytes + (this.drafter?.weightBytes ?? 0);
     this.facts = { vocabSize, weightBytes, kvBytesPerToken, device: library.buildInfo()["device"] ?? "unknown" };
   }
 
-  /** Opens the library and loads the model. @throws {LibraryError | NativeError} */
-  static load(libraryPath: string, spec: ModelSpec, isBatchInvariant = false): NativeBackend {
+  /** Opens the library and loads the model and its drafter. @throws {LibraryError | NativeError} */
+  static load(libraryPath: string, spec: ModelSpec, isBatchInvariant = false, drafter: DrafterSpec | null = null): NativeBackend {
     const library = NativeLibrary.open(libraryPath);
     try {
       library.setBatchInvariant(isBatchInvariant);
       library.limitBufferCache(BUFFER_CACHE_BYTES);
       const model = NativeModel.load(library, spec);
       if (isBatchInvariant) checkInvariant(model);
-      return new NativeBackend(library, model);
+      return new NativeBackend(library, model, drafter);
     } catch (error) {
       library.close();
       throw error;
@@ -44,15 +48,19 @@ export class NativeBackend implements ModelBackend {
   }
 
   resize(slots: number, capacity: number): void {
+    // The drafter first: when it cannot be had, the model's cache is as it was.
+    translated(() => this.drafter?.resize(slots, capacity));
     translated(() => this.#cache.resize(slots, capacity));
   }
 
   move(from: number, to: number, length: number): void {
     translated(() => this.#cache.move(from, to, length));
+    translated(() => this.drafter?.move(from, to, length));
   }
 
   clear(slot: number): void {
     translated(() => this.#cache.clear(slot));
+    translated(() => this.drafter?.clear(slot));
   }
 
   forward(plan: StepPlan): void {
@@ -73,10 +81,11 @@ export class NativeBackend implements ModelBackend {
 
   memory(): BackendMemory {
     const { activeBytes, peakBytes } = this.#library.memory();
-    return { kvBytes: this.#cache.info().bytes, mlxActiveBytes: activeBytes, mlxPeakBytes: peakBytes };
+    return { kvBytes: this.#cache.info().bytes + (this.drafter?.kvBytes ?? 0), mlxActiveBytes: activeBytes, mlxPeakBytes: peakBytes };
   }
 
   close(): void {
+    this.drafter?.close();
     this.#output.close();
     this.#model.close();
     this.#library.close();

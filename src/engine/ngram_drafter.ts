@@ -1,31 +1,39 @@
 import type { Drafter, DraftWish } from "./drafter.ts";
-import { continuation, NgramIndex } from "./ngram_index.ts";
+import { continuation, NgramIndex, type NgramMatch } from "./ngram_index.ts";
 import { RowStates } from "./row_states.ts";
+import type { RowColumn } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
+
+/** A match of few tokens is often chance: it is followed only so far. */
+const DRAFTS_BY_SIZE: Readonly<Record<number, number>> = { 2: 2, 3: 4 };
 
 /** Prompt lookup: what followed the row's last few tokens when they stood in its own text before. Needs no weights. */
 export class NgramDrafter implements Drafter {
   readonly kind = "ngram";
-  readonly column = new RowStates("n-gram index", () => new NgramIndex());
+  readonly columns: readonly RowColumn[];
+  readonly #indices = new RowStates("n-gram index", () => new NgramIndex());
 
-  constructor(readonly maxDrafts: number) {}
+  constructor(readonly maxDrafts: number) {
+    this.columns = [this.#indices];
+  }
 
   offer(sequence: Sequence): number {
-    return this.#find(sequence) < 0 ? 0 : this.maxDrafts;
+    const match = this.#find(sequence);
+    return match === null ? 0 : Math.min(this.maxDrafts, DRAFTS_BY_SIZE[match.size] ?? Infinity);
   }
 
   propose(wishes: readonly DraftWish[]): void {
     for (const { sequence, numDrafts } of wishes) {
-      const at = numDrafts > 0 ? this.#find(sequence) : -1;
-      if (at >= 0) sequence.propose(continuation(sequence.tokens, sequence.length, at, numDrafts));
+      const match = numDrafts > 0 ? this.#find(sequence) : null;
+      if (match !== null) sequence.propose(continuation(sequence.tokens, sequence.length, match.at, numDrafts));
     }
   }
 
   /** The index reads the sequence when it is asked. */
   observe(): void {}
 
-  #find(sequence: Sequence): number {
-    const index = this.column.of(sequence);
+  #find(sequence: Sequence): NgramMatch | null {
+    const index = this.#indices.of(sequence);
     index.extend(sequence.tokens, sequence.length);
     return index.find(sequence.tokens, sequence.length);
   }

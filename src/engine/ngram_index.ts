@@ -1,6 +1,14 @@
 /** Lengths of suffix that are looked for, the longest first: a longer one agrees more often. */
 const SUFFIX_LENGTHS = [4, 3, 2] as const;
 
+/** A place where the text stood as it stands now. */
+export interface NgramMatch {
+  /** The token after it. */
+  readonly at: number;
+  /** Tokens that agree. */
+  readonly size: number;
+}
+
 /** Where a sequence's n-grams ended last. Built token by token, a few map operations for each. */
 export class NgramIndex {
   readonly #continuations = SUFFIX_LENGTHS.map(() => new Map<number, number>());
@@ -20,15 +28,15 @@ export class NgramIndex {
     this.#numIndexed = Math.max(this.#numIndexed, length);
   }
 
-  /** The place after the latest earlier occurrence of the longest suffix of `tokens[0 … length)`; -1 when there is none. */
-  find(tokens: Int32Array, length: number): number {
+  /** The latest earlier occurrence of the longest suffix of `tokens[0 … length)`; null when there is none. */
+  find(tokens: Int32Array, length: number): NgramMatch | null {
     for (const [i, size] of SUFFIX_LENGTHS.entries()) {
       if (size >= length) continue;
       const at = this.#continuations[i]?.get(keyOf(tokens, length, size)) ?? -1;
       // Keys are hashes: only the tokens tell.
-      if (at >= 0 && isSame(tokens, at, length, size)) return at;
+      if (at >= 0 && isSame(tokens, at, length, size)) return { at, size };
     }
-    return -1;
+    return null;
   }
 }
 

@@ -15,6 +15,16 @@ import type { Sequence } from "./sequence.ts";
 
 const INT32_MAX = 2 ** 31 - 1;
 
+/** How a draw differs from the row's next one. */
+export interface DrawOptions {
+  /** The best token, whatever the row's temperature. @default false */
+  readonly isGreedy?: boolean;
+  /** Tokens that come between the row's newest one and the drawn one. @default 0 */
+  readonly ahead?: number;
+  /** false: only the token is of interest, whatever the row asks for. @default true */
+  readonly hasLogprobs?: boolean;
+}
+
 /**
  * The packed configurations of the rows, aligned with the row table, and the call that samples one step. A configuration is packed once, when
  * its row joins; a step writes the position and where the row's edits and mask lie.
@@ -79,18 +89,20 @@ export class SamplingBatch implements RowColumn {
   }
 
   /** Adds the row's next draw, by its own configuration. */
-  add(sequence: Sequence): void {
+  add(sequence: Sequence, { ahead = 0, hasLogprobs = true, isGreedy = false }: DrawOptions = {}): void {
     const row = sequence.slot;
     const call = this.#call;
     const edits = this.#writeEdits(sequence);
     const mask = this.#writeMask(row);
     const at = call.numRows * SAMPLING_WORDS;
     call.rows.copyFrom(this.#packed, row, 1, call.numRows++);
-    call.rows.uint32[at + FIELD.position] = sequence.numGenerated;
+    call.rows.uint32[at + FIELD.position] = sequence.numGenerated + ahead;
     call.rows.int32[at + FIELD.editsBegin] = edits.begin;
     call.rows.int32[at + FIELD.editsEnd] = edits.end;
     call.rows.int32[at + FIELD.mask] = mask;
-    if (sequence.request.sampling.numTopLogprobs > 0) call.hasAlternatives = true;
+    if (isGreedy) call.rows.float32[at + FIELD.temperature] = 0;
+    if (!hasLogprobs) call.rows.int32[at + FIELD.numTopLogprobs] = -1;
+    else if (sequence.request.sampling.numTopLogprobs > 0) call.hasAlternatives = true;
   }
 
   /** Adds a logits row whose draw nobody wants (a scored prompt position): the cheapest configuration. */

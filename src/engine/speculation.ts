@@ -1,3 +1,4 @@
+import { VERIFY_MAX_TOKENS } from "../native/structs.ts";
 import { Acceptance } from "./acceptance.ts";
 import { chooseDraftLengths, MIN_GAIN } from "./draft_lengths.ts";
 import type { Drafter, DraftWish } from "./drafter.ts";
@@ -8,17 +9,16 @@ import type { Sequence } from "./sequence.ts";
 import { StepCost } from "./step_cost.ts";
 import type { StepPlan } from "./step_plan.ts";
 
-/**
- * Tokens of one step, at most, when some of them are drafts. Up to here the products of a step are computed row by row on a CPU, so that a
- * token's logits are the same bits whatever stands beside it (`MAX_SKINNY_ROWS` in `ffi/src/blas/sgemm.c`): the text is that of plain decoding.
- */
-export const MAX_VERIFY_STEP_TOKENS = 24;
 /** Drafts of a row that is tried again after a while without. */
 const PROBE_DRAFTS = 2;
 
 export interface SpeculationSettings {
   /** false: every row drafts as much as it can in every step. For tests. */
   readonly isAdaptive: boolean;
+  /** Tokens of a step with drafts, at most. @default no limit */
+  readonly maxStepTokens?: number;
+  /** Tokens of a row with drafts in one step, at most. @default no limit */
+  readonly maxRowTokens?: number;
 }
 
 interface Candidate {
@@ -37,14 +37,22 @@ export class Speculation {
   readonly #acceptances = new RowStates("acceptance", () => new Acceptance());
   readonly #plainCost = new StepCost();
   readonly #roundCost = new StepCost();
+  readonly #maxRowTokens: number;
 
   /** The first drafter is that of requests which name none. */
   constructor(readonly drafters: readonly Drafter[], readonly settings: SpeculationSettings) {
-    this.columns = drafters.length === 0 ? [] : [this.#acceptances, ...drafters.map(({ column }) => column)];
+    this.#maxRowTokens = Math.min(settings.maxRowTokens ?? Infinity, VERIFY_MAX_TOKENS);
+    this.columns = drafters.length === 0 ? [] : [this.#acceptances, ...drafters.flatMap(({ columns }) => columns)];
   }
 
   get kinds(): readonly DraftKind[] {
     return this.drafters.map(({ kind }) => kind);
+  }
+
+  /** Drafts of one row in one round, at most; 0 without drafters. */
+  get maxDrafts(): number {
+    const most = Math.max(0, ...this.drafters.map(({ maxDrafts }) => maxDrafts));
+    return Math.min(most, this.#maxRowTokens - 1);
   }
 
   /** Gives the rows their drafts for the next step. `capacity` is the cache's, in tokens of one row. */
@@ -53,7 +61,7 @@ export class Speculation {
     for (const sequence of sequences) sequence.propose([]);
     const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
     const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity) ?? []);
-    const lengths = this.#lengths(candidates, numDecoding, Math.max(0, MAX_VERIFY_STEP_TOKENS - numDecoding));
+    const lengths = this.#lengths(candidates, numDecoding, Math.max(0, (this.settings.maxStepTokens ?? Infinity) - numDecoding));
     const numDrafts = new Map(candidates.map(({ sequence }, i) => [sequence, lengths[i] ?? 0]));
     for (const drafter of this.drafters) {
       const wishes: DraftWish[] = sequences.filter((sequence) => this.#drafterOf(sequence) === drafter)
@@ -65,7 +73,7 @@ export class Speculation {
   /** Learns from a step: what it cost, and how every row's drafts did. Called before anything moves. */
   observe(plan: StepPlan, elapsedMs: number): void {
     if (this.drafters.length === 0) return;
-    for (const drafter of this.drafters) drafter.observe(plan);
+    for (const drafter of this.drafters) drafter.observe(plan, (sequence) => this.#drafterOf(sequence) === drafter);
     for (const { sequence, numDrafts } of plan.stepRows) {
       if (numDrafts > 0) this.#acceptances.of(sequence).observe(numDrafts, sequence.numAccepted);
     }
@@ -83,7 +91,7 @@ export class Speculation {
     const drafter = this.#drafterOf(sequence);
     if (drafter === undefined || sequence.isPrefilling || !sequence.canDraft) return null;
     const numLeft = sequence.maxLength - sequence.length - 1;
-    const room = Math.min(numLeft, capacity - sequence.length);
+    const room = Math.min(numLeft, capacity - sequence.length, this.#maxRowTokens - 1);
     const maxDrafts = room <= 0 ? 0 : Math.min(room, drafter.offer(sequence));
     return maxDrafts === 0 ? null : { drafter, sequence, acceptance: this.#acceptances.of(sequence), maxDrafts };
   }

@@ -1,6 +1,7 @@
 import { advance } from "./advance.ts";
 import type { EngineCore } from "./engine_core.ts";
 import { failureOf } from "./failure.ts";
+import type { KvRoom } from "./kv_room.ts";
 import { prepareSampling } from "./prepare_sampling.ts";
 import type { RowMove } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
@@ -78,6 +79,7 @@ function admit(core: EngineCore): void {
 function makeRoom(core: EngineCore, report: StepReport): void {
   const { room, scheduler: { rows } } = core;
   const longest = rows.sequences.reduce((max, sequence) => Math.max(max, sequence.length), 0);
+  if (core.speculation.maxDrafts > 0 && hasMadeRoom(room, rows.numRows, longest + core.speculation.maxDrafts)) return;
   try {
     if (room.needsGrowth(rows.numRows, longest)) room.grow(rows.numRows, longest);
     else room.shrinkWhenLoose(rows.numRows, longest);
@@ -88,6 +90,17 @@ function makeRoom(core: EngineCore, report: StepReport): void {
       if (!hasRoom) sequence.outcome ??= { type: "failed", ...failure };
     }
     leave(core, report);
+  }
+}
+
+/** Makes room for drafts when the cache is too small for them; without it, rows draft less. */
+function hasMadeRoom(room: KvRoom, numRows: number, longest: number): boolean {
+  if (!room.needsGrowth(numRows, longest)) return false;
+  try {
+    room.grow(numRows, longest);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -2,4 +2,6 @@
 import { NativeBackend } from "./native_backend.ts";
 import { serveWorkerScope } from "./worker_scope.ts";
 
-serveWorkerScope((options) => NativeBackend.load(options.libraryPath, options.model, options.isBatchInvariant));
+serveWorkerScope((options) =>
+  NativeBackend.load(options.libraryPath, options.model, options.isBatchInvariant, options.speculation?.drafter)
+);

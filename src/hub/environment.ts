@@ -19,6 +19,7 @@ export const VARIABLES = [
   "HUGGING_FACE_HUB_TOKEN",
   "TRANSFORMERS_OFFLINE",
   "NO_COLOR",
+  "TERM",
 ] as const;
 
 /** The variables above that are set. */

@@ -35,6 +35,14 @@ export function targetShape({ spec: { config } }: Pick<LoadedModel, "spec">): Ta
   };
 }
 
+/** The drafter that a model's own checkpoint has beside its weights (an MTP head); null when it has none. @throws {ModelFileError} as `loadDrafter` */
+export function findOwnDrafter(folder: string, model: Pick<LoadedModel, "spec">): LoadedDrafter | null {
+  const config = readJsonFile(`${resolve(folder)}/config.json`);
+  if (config === null) return null;
+  const tensors = readFolderTensors(resolve(folder));
+  return detectDrafterKind(config, (name) => tensors.has(name)) === "mtp" ? loadDrafter(folder, model, "mtp") : null;
+}
+
 /**
  * Reads the drafter in `folder` for `model`: a drafter's own folder, or the model's when its checkpoint has an MTP head. Weights stay where they
  * are. `kind` overrides what the folder tells.

@@ -135,7 +135,9 @@ function openLibrary(path: string): Deno.DynamicLibrary<typeof SYMBOLS> {
     if (error instanceof Deno.errors.NotCapable) throw error;
     // The library says which instructions it uses, and the system's loader compares that with the processor.
     if (/CPU ISA level/.test((error as Error).message)) {
-      throw new LibraryError(`This processor is too old for "${path}" (${(error as Error).message}); a build from source suits any processor`);
+      throw new LibraryError(
+        `This processor is too old for "${path}" (${(error as Error).message}); a build from source suits any processor`,
+      );
     }
     throw new LibraryError(`Cannot open the native library "${path}": ${(error as Error).message}: ${HOW_TO_BUILD}`, { cause: error });
   }

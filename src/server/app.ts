@@ -1,14 +1,14 @@
 /** The application: every route, what stands in front of all of them, and what happens to what they throw. */
 import { Hono } from "hono";
-import type { Engine } from "../engine/engine.ts";
-import type { LoadedModel } from "../models/loaded_model.ts";
 import { Admission } from "./admission.ts";
 import { ApiError, errorResponse, toApiError } from "./errors.ts";
 import { Exchange } from "./exchange.ts";
 import type { Generation } from "./generation.ts";
 import { formatRecord } from "./logging.ts";
 import { ServerMetrics } from "./metrics.ts";
+import { ModelPool, type PoolLimits } from "./model_pool.ts";
 import { type ServerOptions, withDefaults } from "./options.ts";
+import { PooledModel, type PoolMember } from "./pooled_model.ts";
 import { chatCompletions } from "./routes/chat_completions.ts";
 import { completions } from "./routes/completions.ts";
 import { health } from "./routes/health.ts";
@@ -18,11 +18,12 @@ import { openApi } from "./routes/openapi.ts";
 import { applyTemplate, detokenize, tokenize } from "./routes/tokenize.ts";
 import { Security } from "./security.ts";
 import { serveModel } from "./served_model.ts";
-import type { Handler, Services } from "./services.ts";
+import type { AppServices, Handler } from "./services.ts";
 
 export interface AppOptions {
-  readonly model: LoadedModel;
-  readonly engine: Engine;
+  /** At least one, with ids that differ. The first is meant when a request names none. */
+  readonly models: readonly PoolMember[];
+  readonly limits?: PoolLimits;
   /** What is left out takes its default. */
   readonly options?: Partial<ServerOptions>;
 }
@@ -36,8 +37,8 @@ export interface App {
   drain(): void;
   /** Ends every running generation; streams get `error` as their last event. */
   abortAll(error: Error): void;
-  /** Lets go of the engine. */
-  close(): void;
+  /** Unloads the models. */
+  close(): Promise<void>;
 }
 
 type Env = { Bindings: { readonly exchange: Exchange } };
@@ -56,15 +57,13 @@ const ROUTES: readonly (readonly [Method, string, Handler])[] = [
   ["GET", "/metrics", metrics],
 ];
 
-export function createApp({ model, engine, options }: AppOptions): App {
+export function createApp({ models, limits, options }: AppOptions): App {
   const settings = withDefaults(options ?? {});
-  const admission = new Admission(settings.maxBatch, settings.maxQueue);
-  const services: Services = {
-    model: serveModel(model, settings.maxContext, settings.version, settings.nowMs()),
-    engine,
+  const pool = new ModelPool(models.map((member) => pooled(member, settings)), limits);
+  const services: AppServices = {
+    pool,
     options: settings,
-    admission,
-    metrics: new ServerMetrics(engine, () => admission.numLive),
+    metrics: new ServerMetrics(pool, () => pool.numLiveSequences),
     live: new Set<Generation>(),
   };
   const security = new Security(settings);
@@ -74,13 +73,23 @@ export function createApp({ model, engine, options }: AppOptions): App {
     get numLive(): number {
       return services.live.size;
     },
-    drain: () => admission.drain(),
-    abortAll: (error) => services.live.forEach((generation) => generation.abort(error)),
-    close: () => services.metrics.close(),
+    drain: () => pool.drain(),
+    abortAll: (error): void => {
+      pool.stopWaiting(error);
+      services.live.forEach((generation) => generation.abort(error));
+    },
+    close: (): Promise<void> => {
+      services.metrics.close();
+      return pool.close();
+    },
   };
 }
 
-function routes(services: Services, security: Security): Hono<Env> {
+function pooled(member: PoolMember, { maxContext, version, nowMs, maxBatch, maxQueue }: ServerOptions): PooledModel {
+  return new PooledModel(member, serveModel(member.model, maxContext, version, nowMs()), new Admission(maxBatch, maxQueue));
+}
+
+function routes(services: AppServices, security: Security): Hono<Env> {
   const hono = new Hono<Env>();
   hono.use(async (context, next) => {
     security.checkHost(context.req.raw);
@@ -111,7 +120,7 @@ function routes(services: Services, security: Security): Hono<Env> {
 }
 
 /** Everything around a request: its id, CORS, its line in the log, its place in the counters. */
-async function handle(services: Services, security: Security, hono: Hono<Env>, request: Request): Promise<Response> {
+async function handle(services: AppServices, security: Security, hono: Hono<Env>, request: Request): Promise<Response> {
   const { options, metrics } = services;
   const exchange = new Exchange({
     request,

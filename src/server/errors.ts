@@ -56,6 +56,15 @@ export function outOfRange(param: string, message: string): ApiError {
   return new ApiError(422, `${param}: ${message}`, { param, code: "out_of_range" });
 }
 
+/** A model that this server does not have. */
+export function modelNotFound(name: string, ids: readonly string[]): ApiError {
+  const has = ids.map((id) => JSON.stringify(id)).join(", ");
+  return new ApiError(404, `The model ${JSON.stringify(name)} is not served here; this server has ${has}`, {
+    param: "model",
+    code: "model_not_found",
+  });
+}
+
 /** A field that exists in the protocol and that this server cannot honour. */
 export function unsupported(param: string, message: string): ApiError {
   return new ApiError(400, `${param}: ${message}`, { param, code: "unsupported_parameter" });

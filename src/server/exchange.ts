@@ -33,6 +33,7 @@ export class Exchange {
   #isStreaming = false;
   #isEnded = false;
   #leave: (() => void) | null = null;
+  readonly #atEnd: (() => void)[] = [];
   readonly #onEnd: (exchange: Exchange) => void;
 
   constructor({ request, requestId, startMs, onEnd }: ExchangeOptions) {
@@ -71,6 +72,12 @@ export class Exchange {
     this.unwatchClient();
   }
 
+  /** Calls `action` when the exchange has ended; at once when it has already. */
+  atEnd(action: () => void): void {
+    if (this.#isEnded) action();
+    else this.#atEnd.push(action);
+  }
+
   /** The first failure counts: what follows is its echo. */
   fail(error: unknown): void {
     if (this.#isEnded) return;
@@ -81,6 +88,7 @@ export class Exchange {
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
+    for (const action of this.#atEnd) action();
     this.#onEnd(this);
   }
 

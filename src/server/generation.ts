@@ -19,7 +19,7 @@ export interface GenerationEvent extends ChoiceDelta {
 /** Numbers of a request, for usage, timings, log and histograms. Times are the slowest sequence's. */
 export interface GenerationSummary {
   readonly completionTokens: number;
-  /** null when a sequence ended before the engine told (a stop string, a client that left). */
+  /** null when a sequence ended before its first token. */
   readonly queueMs: number | null;
   readonly prefillMs: number | null;
   readonly decodeMs: number | null;
@@ -54,7 +54,10 @@ interface Choice {
   readonly text: ChoiceText;
   readonly updates: AsyncIterableIterator<RowUpdate>;
   pending: PendingEvent | null;
+  /** The engine's newest word: after the first token without the decoding, at the end with it. */
   timings: RowTimings | null;
+  /** The engine has told the time of the decoding. */
+  hasDecodeMs: boolean;
 }
 
 export class Generation {
@@ -77,6 +80,7 @@ export class Generation {
       updates,
       pending: null,
       timings: null,
+      hasDecodeMs: false,
     }));
     this.#choices.forEach((choice, index) => void this.#run(choice, index));
   }
@@ -127,7 +131,9 @@ export class Generation {
     const slowest = (part: keyof RowTimings): number | null =>
       this.#choices.every(({ timings }) => timings !== null) ? Math.max(...this.#choices.map(({ timings }) => timings![part])) : null;
     const hasTokens = this.#firstTokenMs !== null && this.#lastTokenMs !== null;
-    const decodeMs = slowest("decodeMs") ?? (hasTokens ? this.#lastTokenMs! - this.#firstTokenMs! : null);
+    // Whoever ends at a stop string, or is left, does so before the engine has told: then it is what was seen here.
+    const isTold = this.#choices.every(({ hasDecodeMs }) => hasDecodeMs);
+    const decodeMs = isTold ? slowest("decodeMs") : hasTokens ? this.#lastTokenMs! - this.#firstTokenMs! : null;
     return {
       completionTokens,
       queueMs: slowest("queueMs"),
@@ -162,7 +168,8 @@ export class Generation {
       this.#lastTokenMs = this.#options.nowMs();
       this.#firstTokenMs ??= this.#lastTokenMs;
     }
-    choice.timings = update.timings ?? null;
+    choice.timings = update.timings ?? choice.timings;
+    choice.hasDecodeMs = update.finishReason !== null;
     if (update.round !== undefined) this.#countRound(update.round);
     const event = { ...choice.text.push(update), index, promptLogprobs: update.promptLogprobs ?? null };
     if (choice.pending === null) choice.pending = { ...event, tokens: [...event.tokens] };

@@ -7,6 +7,9 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const DRAFTS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32];
 const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64];
 
+/** What is counted of an engine, or of several together. */
+export type EngineFigures = Pick<Engine, "health" | "stats" | "onStep"> & { readonly facts: Pick<Engine["facts"], "weightBytes"> };
+
 /** Numbers of one request, for histograms. */
 export interface RequestTimes {
   readonly requestSeconds: number;
@@ -28,7 +31,7 @@ export class ServerMetrics {
   readonly #stopListening: () => void;
 
   /** @param numLiveSequences sequences that the server has handed to the engine. */
-  constructor(engine: Engine, numLiveSequences: () => number) {
+  constructor(engine: EngineFigures, numLiveSequences: () => number) {
     const gauge = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "gauge", read);
     const total = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "counter", read);
     this.#metrics = [

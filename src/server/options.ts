@@ -9,6 +9,8 @@ export interface ServerOptions {
   readonly apiKeys: readonly string[];
   /** Origins whose pages may read answers, "*" for all. @default [] none */
   readonly allowOrigins: readonly string[];
+  /** Names that requests may call the server by, besides those of this machine; "*" for any. @default [] on loopback none, elsewhere any */
+  readonly allowHosts: readonly string[];
   /** Rows that share a step, as the engine was told. @default 16 */
   readonly maxBatch: number;
   /** Sequences that may wait for a row, as the engine was told. @default 256 */
@@ -43,6 +45,7 @@ const DEFAULTS: ServerOptions = {
   hostname: "127.0.0.1",
   apiKeys: [],
   allowOrigins: [],
+  allowHosts: [],
   maxBatch: 16,
   maxQueue: 256,
   maxContext: Infinity,

@@ -7,6 +7,8 @@ export interface SecurityOptions {
   readonly apiKeys: readonly string[];
   /** Origins whose pages may read answers; "*" for all. Empty: CORS is off. */
   readonly allowOrigins: readonly string[];
+  /** Names, besides this machine's own, that requests may call the server by; "*" for any. Empty, on an address that is not loopback: any. */
+  readonly allowHosts: readonly string[];
   /** The address that the server is bound to. A loopback one turns the Host check on. */
   readonly hostname: string;
 }
@@ -18,12 +20,16 @@ const EXPOSED_HEADERS = "x-request-id, retry-after";
 export class Security {
   readonly #keyDigests: readonly Uint8Array[];
   readonly #allowOrigins: ReadonlySet<string>;
+  readonly #allowHosts: ReadonlySet<string>;
   readonly #isHostChecked: boolean;
 
   constructor(options: SecurityOptions) {
     this.#keyDigests = options.apiKeys.map(digest);
     this.#allowOrigins = new Set(options.allowOrigins);
-    this.#isHostChecked = isLoopback(options.hostname);
+    const { hostname, allowHosts } = options;
+    this.#isHostChecked = !allowHosts.includes("*") && (isLoopback(hostname) || allowHosts.length > 0);
+    // The address itself is no name that somebody could point elsewhere.
+    this.#allowHosts = new Set([...allowHosts, hostname.includes(":") ? `[${hostname}]` : hostname].map((host) => host.toLowerCase()));
   }
 
   /**
@@ -33,14 +39,12 @@ export class Security {
   checkHost(request: Request): void {
     if (!this.#isHostChecked) return;
     const host = request.headers.get("host") ?? new URL(request.url).host;
-    if (isLoopback(hostnameOf(host))) return;
-    throw new ApiError(
-      403,
-      `The Host header must name this machine (localhost, 127.0.0.1 or [::1]); found ${JSON.stringify(host.slice(0, 100))}`,
-      {
-        code: "host_not_allowed",
-      },
-    );
+    const name = hostnameOf(host);
+    if (isLoopback(name) || this.#allowHosts.has(name)) return;
+    const allowed = [...new Set(["localhost", "127.0.0.1", "[::1]", ...this.#allowHosts])].join(", ");
+    throw new ApiError(403, `The Host header must be one of ${allowed}; found ${JSON.stringify(host.slice(0, 100))}`, {
+      code: "host_not_allowed",
+    });
   }
 
   /** @throws {ApiError} 401. */

@@ -48,7 +48,7 @@ export function serve({ port, ...appOptions }: ServeOptions): RunningServer {
     // Deno throws when a server that has ended is aborted.
     if (!isClosed) abort.abort();
     await server.finished;
-    app.close();
+    await app.close();
   };
   const host = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname;
   return { hostname: address.hostname, port: address.port, url: `http://${host}:${address.port}`, app, drain, finished: server.finished };

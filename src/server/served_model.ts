@@ -1,7 +1,7 @@
 /** A loaded model with what the server derives from it once: defaults, limits, fingerprint. */
 import { createHash } from "node:crypto";
 import type { LoadedModel } from "../models/loaded_model.ts";
-import { ApiError, outOfRange } from "./errors.ts";
+import { outOfRange } from "./errors.ts";
 import { SAMPLING_SHAPE, type SamplingRequest } from "./schemas/sampling.ts";
 import { SequenceBreakers } from "./sequence_breakers.ts";
 
@@ -59,19 +59,6 @@ function fingerprint(loaded: LoadedModel, version: string): string {
   const tensors = loaded.spec.tensors.map((tensor) => [tensor.name, tensor.type, tensor.offset, tensor.byteLength]);
   const facts = JSON.stringify([version, loaded.modelType, loaded.spec.config, tensors]);
   return `fp_${createHash("sha256").update(facts).digest("hex").slice(0, 12)}`;
-}
-
-/**
- * Accepts the loaded model's id, "default", or nothing. Anything else, a path included, is not looked for anywhere.
- * @throws {ApiError} 404 `model_not_found`.
- */
-export function checkModelName(model: ServedModel, name: string | null | undefined): void {
-  const { id } = model.loaded;
-  if (name === undefined || name === null || name === "default" || name === id) return;
-  throw new ApiError(404, `The model ${JSON.stringify(name)} is not loaded; this server has ${JSON.stringify(id)}`, {
-    param: "model",
-    code: "model_not_found",
-  });
 }
 
 /** @throws {ApiError} 422 that names the parameter, the id and the vocabulary. */

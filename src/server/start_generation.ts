@@ -62,6 +62,7 @@ function run(services: Services, exchange: Exchange, sequences: readonly Sequenc
     canDraft: (engine.facts.draftKinds ?? []).length > 0,
     onEnd: (summary) => {
       release();
+      services.releaseModel();
       clearTimeout(timer);
       exchange.unwatchClient();
       live.delete(generation);
@@ -80,7 +81,8 @@ function run(services: Services, exchange: Exchange, sequences: readonly Sequenc
   return generation;
 }
 
-function timeoutError(timeoutMs: number): ApiError {
+/** The request took longer than it may. */
+export function timeoutError(timeoutMs: number): ApiError {
   return new ApiError(504, `The request took longer than ${timeoutMs} ms`, {
     code: "request_timeout",
     headers: { "x-should-retry": "false" },

@@ -34,7 +34,10 @@ export class ServerProcess implements AsyncDisposable {
 
   /** @throws {Error} with the process's errors when it ends before it listens. */
   static async start(...args: string[]): Promise<ServerProcess> {
-    const child = new Deno.Command(Deno.execPath(), { ...mainOptions(["serve", "--port", "0", ...args]), stdin: "null" }).spawn();
+    const child = new Deno.Command(Deno.execPath(), {
+      ...mainOptions(["serve", ...(args.includes("--port") ? [] : ["--port", "0"]), ...args]),
+      stdin: "null",
+    }).spawn();
     const log = new Response(child.stderr).text();
     const listening = Promise.withResolvers<string | null>();
     const stdout = readLines(child.stdout, (line) => {
@@ -44,6 +47,10 @@ export class ServerProcess implements AsyncDisposable {
     const url = await listening.promise;
     if (url !== null) return new ServerProcess(child, url, log, stdout);
     throw new Error(`The server ended with exit code ${(await child.status).code}: ${await log}`);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
   }
 
   kill(signal: Deno.Signal): void {

@@ -4,23 +4,14 @@ import { UsageError } from "../../src/cli/flags.ts";
 import { modelTable } from "../../src/cli/list.ts";
 import { pull } from "../../src/cli/pull.ts";
 import { remove } from "../../src/cli/remove.ts";
-import { FakeHub, withFolder } from "../hub/fake_hub.ts";
+import { FakeHub, withEnvironment, withFolder } from "../hub/fake_hub.ts";
 import { runMain } from "./cli_process.ts";
 
-/** Runs `body` with both caches in `folder` and the hub at `endpoint`, for this process and those that it starts. */
+/** Runs `body` with both caches in `folder` and the hub at `endpoint`. */
 async function withCaches(endpoint: string, body: (folder: string) => Promise<void>): Promise<void> {
-  const names = ["HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "ROWLOCK_CACHE"] as const;
-  const saved = names.map((name) => [name, Deno.env.get(name)] as const);
   await withFolder(async (folder) => {
-    try {
-      Deno.env.set("HF_HOME", folder);
-      Deno.env.set("HF_HUB_CACHE", join(folder, "hub"));
-      Deno.env.set("HF_ENDPOINT", endpoint);
-      Deno.env.set("ROWLOCK_CACHE", join(folder, "own"));
-      await body(folder);
-    } finally {
-      for (const [name, value] of saved) value === undefined ? Deno.env.delete(name) : Deno.env.set(name, value);
-    }
+    const variables = { HF_HOME: folder, HF_HUB_CACHE: join(folder, "hub"), HF_ENDPOINT: endpoint, ROWLOCK_CACHE: join(folder, "own") };
+    await withEnvironment(variables, () => body(folder));
   });
 }
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { helpText } from "../../src/cli/help.ts";
-import { VERSION } from "../../src/cli/version.ts";
+import { versionText } from "../../src/cli/version.ts";
 import { runMain, ServerProcess, TINY_MODEL } from "./cli_process.ts";
 
 const PROMPT = { prompt: [1, 2, 3], temperature: 0, return_token_ids: true, ignore_eos: true };
@@ -19,7 +19,7 @@ function assertOneErrorLine(stderr: string, includes: string): void {
 
 Deno.test("help and version are printed with exit code 0", async () => {
   assertEquals(await runMain("--help"), { code: 0, stdout: `${helpText()}\n`, stderr: "" });
-  assertEquals(await runMain("serve", "--version"), { code: 0, stdout: `rowlock ${VERSION}\n`, stderr: "" });
+  assertEquals(await runMain("serve", "--version"), { code: 0, stdout: `${versionText(null)}\n`, stderr: "" });
 });
 
 Deno.test("a bad flag is one line and exit code 2", async () => {

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { join } from "node:path";
 import { libraryFileName } from "../../src/native/library.ts";
 import { VERSION } from "../../src/cli/version.ts";
+import { TINY_MODEL } from "../cli/cli_process.ts";
 import { compiledPath, CompiledProgram } from "./compiled_program.ts";
 
 const MAX_BYTES = 150e6;
@@ -61,7 +62,7 @@ Deno.test("without a model, a network and Python it says what to do", async () =
   await using program = await CompiledProgram.alone(compiledPath("ROWLOCK_COMPILED"));
   const { code, stderr } = await program.run(["--port", "0"], { PATH: program.folder });
   assertEquals(code, 1);
-  assertMatch(stderr, /^rowlock: [^\n]*Python[^\n]*--model[^\n]*\n$/);
+  assertMatch(stderr, /\nrowlock: [^\n]*Python[^\n]*--model[^\n]*\n$/);
 });
 
 Deno.test("help, completions and mistakes need nothing but the file", async () => {
@@ -70,4 +71,18 @@ Deno.test("help, completions and mistakes need nothing but the file", async () =
   assertStringIncludes((await program.run(["completions", "bash"])).stdout, "complete -o default -F _rowlock rowlock");
   assertEquals((await program.run(["dance"])).code, 2);
   assertEquals(await entries(program.home), []);
+});
+
+Deno.test("the program starts itself to be supervised and to be measured", async () => {
+  await using program = await CompiledProgram.alone(compiledPath("ROWLOCK_COMPILED_WITH_MODEL"));
+  await (async () => {
+    await using server = await program.serve("--supervise", "--model", TINY_MODEL);
+    const body = JSON.stringify({ prompt: [1, 2, 3], max_tokens: 4, ignore_eos: true, return_token_ids: true });
+    const headers = { "content-type": "application/json" };
+    const answer = await (await fetch(`${server.url}/v1/completions`, { method: "POST", headers, body })).json();
+    assertEquals(answer.choices[0].token_ids.length, 4);
+  })();
+  const { code, stdout, stderr } = await program.run(["bench", "--rows", "2", "--tokens", "4", "--repeats", "1"]);
+  assertEquals(code, 0, stderr);
+  assertMatch(stdout, /^\| rowlock \| 2 \|( \d+(\.\d)? \|){6}$/m);
 });

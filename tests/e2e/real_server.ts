@@ -28,7 +28,7 @@ export async function withRealServer(options: RealServerOptions, body: (server: 
   const limits = { maxBatch: 16, maxContext: 1024, maxQueue: 256, prefillChunk: 256, ...engineOptions };
   const model = loadModel(modelPath);
   const engine = await EngineClient.start({ ...limits, libraryPath: findLibrary(), model: model.spec });
-  const running = serve({ model, engine, port: 0, options: { ...limits, writeLog: null } });
+  const running = serve({ models: [{ model, engine }], port: 0, options: { ...limits, writeLog: null } });
   try {
     await body(new RealServer(running.url));
   } finally {

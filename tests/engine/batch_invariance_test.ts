@@ -1,13 +1,18 @@
 /** What `isBatchInvariant` promises, over the real library and the default model: bits that depend on the request alone. */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { EngineClient } from "../../src/engine/client.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
+import { EngineError } from "../../src/engine/engine.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { NativeBackend } from "../../src/engine/native_backend.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
-import { findLibrary } from "../../src/native/library.ts";
+import { findLibrary, libraryFileName } from "../../src/native/library.ts";
+import { NATIVE_ERROR_CODES } from "../../src/native/native_error.ts";
+import { ABI_VERSION, SYMBOLS } from "../../src/native/symbols.ts";
 import { makeTinyModel } from "../native/tiny_model.ts";
 import { modelTest } from "../test_model.ts";
-import { CoreRun, request } from "./requests.ts";
+import { CoreRun, LIMITS, request } from "./requests.ts";
 
 function prompt(length: number, step = 37): number[] {
   return Array.from({ length }, (_, i) => 100 + (i * i * step) % 40_000);
@@ -41,20 +46,20 @@ const CASES: Readonly<Record<string, (run: (prefillChunk: number) => CoreRun, on
     return run(512).submit(neighbour("a", length, 9), one, neighbour("b", length, 2), neighbour("c", length, 7));
   },
   "beside other lengths, with a chunk that is cut anywhere": (run, one) =>
-    run(29).submit(neighbour("a", 11, 9), neighbour("b", 23, 3), one, neighbour("c", 90, 2)),
+    run(29).submit(neighbour("a", 11, 9), neighbour("b", 23, 3), one, neighbour("c", 40, 2)),
   "joining rows that decode": (run, one) => {
     const joined = run(512).submit(...Array.from({ length: 9 }, (_, i) => neighbour(`n${i}`, 1 + i, 12)));
     for (let steps = 0; steps < 3; steps++) joined.step();
     return joined.submit(one);
   },
   "moving to other slots as rows leave": (run, one) =>
-    run(512).submit(neighbour("a", 3, 1), neighbour("b", 4, 2), neighbour("c", 5, 3), one, neighbour("d", 70, 3)),
+    run(512).submit(neighbour("a", 3, 1), neighbour("b", 4, 2), neighbour("c", 5, 3), one, neighbour("d", 20, 3)),
   "in a cache that grows and is resized for others": (run, one) => {
     const resized = run(512).submit(one);
     resized.step();
-    return resized.submit(neighbour("a", 150, 3), ...Array.from({ length: 6 }, (_, i) => neighbour(`n${i}`, 2, 2)));
+    return resized.submit(neighbour("a", 100, 3), ...Array.from({ length: 6 }, (_, i) => neighbour(`n${i}`, 2, 2)));
   },
-  "in a slot that another row has left": (run, one) => run(512).submit(neighbour("a", 80, 2)).finish().submit(one),
+  "in a slot that another row has left": (run, one) => run(512).submit(neighbour("a", 60, 2)).finish().submit(one),
 };
 
 function differing(backend: NativeBackend, one: GenerateRequest): string[] {
@@ -91,10 +96,41 @@ Deno.test("a model that computes in half precision is refused in batch-invariant
     const tiny = makeTinyModel();
     const spec = { ...tiny.spec, config: { ...tiny.spec.config, dtype } };
     try {
-      assertThrows(() => NativeBackend.load(findLibrary(), spec, true), Error, `need a model that computes in float32, this one computes in ${dtype}`);
+      assertThrows(
+        () => NativeBackend.load(findLibrary(), spec, true),
+        Error,
+        `need a model that computes in float32, this one computes in ${dtype}`,
+      );
       NativeBackend.load(findLibrary(), spec).close();
     } finally {
       tiny.remove();
     }
+  }
+});
+
+/** A library that only says no, as the real one does on a GPU. */
+async function makeRefusingLibrary(folder: string, reason: string): Promise<string> {
+  const answers: Record<string, string> = {
+    rl_abi_version: `int rl_abi_version(void) { return ${ABI_VERSION}; }`,
+    rl_batch_invariant: `int rl_batch_invariant(int is_on) { return is_on ? ${NATIVE_ERROR_CODES.argument} : 0; }`,
+    rl_last_error: `int rl_last_error(char* text, int capacity) { return snprintf(text, capacity, "%s", ${JSON.stringify(reason)}); }`,
+  };
+  const functions = Object.keys(SYMBOLS).map((name) => answers[name] ?? `int ${name}(void) { return 0; }`);
+  const [source, library] = [join(folder, "refusing.c"), join(folder, libraryFileName())];
+  await Deno.writeTextFile(source, ["#include <stdio.h>", ...functions].join("\n"));
+  const { success, stderr } = await new Deno.Command("cc", { args: ["-shared", "-fPIC", "-o", library, source] }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return library;
+}
+
+Deno.test("where the library refuses the mode, the engine does not start and says the library's reason", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const reason = "not on this device";
+    const libraryPath = await makeRefusingLibrary(folder, reason);
+    const options = { ...LIMITS, libraryPath, model: { config: {}, tensors: [] }, isBatchInvariant: true };
+    await assertRejects(() => EngineClient.start(options), EngineError, reason);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });

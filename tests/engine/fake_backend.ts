@@ -6,6 +6,7 @@ import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD,
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
 import { BackendError, type BackendMemory, type ModelBackend } from "../../src/engine/backend.ts";
+import type { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 
 export const FAKE_VOCAB_SIZE = 211;
@@ -25,6 +26,9 @@ export interface FakeFaults {
 
 export class FakeBackend implements ModelBackend {
   readonly facts = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
+  drafter: FakeDrafterBackend | null = null;
+  /** The history up to each token of the last forward. */
+  features: Int32Array[] = [];
   slots: Int32Array[] = [];
   capacity = 0;
   isClosed = false;
@@ -62,6 +66,7 @@ export class FakeBackend implements ModelBackend {
     this.#states.set(to, { length: this.#state(from).length, verified: 0 });
     if (this.#state(to).length !== length) throw new Error(`Slot ${from} moves with ${length} of ${this.#state(to).length} tokens`);
     for (const state of this.#states.values()) state.verified = 0;
+    this.drafter?.move(from, to, length);
   }
 
   clear(slot: number): void {
@@ -69,6 +74,7 @@ export class FakeBackend implements ModelBackend {
     this.#slot(slot).fill(GARBAGE);
     this.#states.set(slot, { length: 0, verified: 0 });
     for (const state of this.#states.values()) state.verified = 0;
+    this.drafter?.clear(slot);
   }
 
   keep(slots: readonly number[], kept: readonly number[]): void {
@@ -85,6 +91,7 @@ export class FakeBackend implements ModelBackend {
     const fault = this.faults.forward?.(plan);
     if (fault) throw new BackendError(fault, false);
     this.#outputs = [];
+    this.features = [];
     const rows = [];
     let packed = 0;
     for (let i = 0; i < plan.numRows; i++) {
@@ -96,6 +103,7 @@ export class FakeBackend implements ModelBackend {
       this.#advanceState(slot, offset, count, flags);
       this.#slot(slot).set(plan.tokens.subarray(packed, packed + count), offset);
       packed += count;
+      for (let end = offset + 1; end <= offset + count; end++) this.features.push(this.#slot(slot).slice(0, end));
       for (let end = offset + count - outputs + 1; end <= offset + count; end++) {
         // As a NaN behind the attention mask would.
         const isPoisoned = this.#slot(slot).includes(BREAKING_TOKEN, end);
@@ -113,7 +121,7 @@ export class FakeBackend implements ModelBackend {
     call.sampled.reserve(call.numRows, call.hasAlternatives);
     for (const [row, history] of this.#outputs.entries()) {
       if (history === null) call.sampled.write(row, -1, 0, ROW_BROKEN, 0);
-      else this.#draw(call, row, history);
+      else drawFake(call, row, history);
     }
   }
 
@@ -152,31 +160,31 @@ export class FakeBackend implements ModelBackend {
     if (!found) throw new Error(`Slot ${slot} is used, there are ${this.slots.length}`);
     return found;
   }
+}
 
-  /** The draw depends on everything that was handed over for the row, edits and mask included. */
-  #draw(call: SampleCall, row: number, history: number): void {
-    const words = call.rows.uint32.subarray(row * SAMPLING_WORDS, row * SAMPLING_WORDS + FIELD.editsBegin);
-    const [begin = 0, end = 0, mask = -1] = call.rows.int32.subarray(row * SAMPLING_WORDS + FIELD.editsBegin, (row + 1) * SAMPLING_WORDS);
-    const edits = Array.from(
-      { length: end - begin },
-      (_, i) => [...call.edits.uint32.subarray((begin + i) * EDIT_WORDS, (begin + i + 1) * EDIT_WORDS)],
-    )
-      .sort(([a = 0], [b = 0]) => a - b).flat();
-    const maskWords = Math.ceil(FAKE_VOCAB_SIZE / 32);
-    const allowed = mask < 0 ? [] : call.masks.subarray(mask * maskWords, (mask + 1) * maskWords);
-    const isAllowed = (token: number): boolean => mask < 0 || (((allowed[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;
-    const banned = new Set<number>();
-    for (let i = begin; i < end; i++) {
-      if (call.edits.float32[i * EDIT_WORDS + 1] === -Infinity) banned.add(call.edits.int32[i * EDIT_WORDS] ?? -1);
-    }
-    let token = hash([history, ...words, ...edits, ...allowed]) % BREAKING_TOKEN;
-    while (banned.has(token) || !isAllowed(token)) token = (token + 1) % BREAKING_TOKEN;
-    call.sampled.write(row, token, -(token % 7) / 8, 0, 1);
-    if (!call.hasAlternatives) return;
-    for (let i = 0; i < TOP_LOGPROBS_MAX; i++) {
-      call.sampled.topTokens[row * TOP_LOGPROBS_MAX + i] = (token + i) % FAKE_VOCAB_SIZE;
-      call.sampled.topLogprobs[row * TOP_LOGPROBS_MAX + i] = -i;
-    }
+/** The draw depends on everything that was handed over for the row, edits and mask included. */
+export function drawFake(call: SampleCall, row: number, history: number): void {
+  const words = call.rows.uint32.subarray(row * SAMPLING_WORDS, row * SAMPLING_WORDS + FIELD.numTopLogprobs);
+  const [begin = 0, end = 0, mask = -1] = call.rows.int32.subarray(row * SAMPLING_WORDS + FIELD.editsBegin, (row + 1) * SAMPLING_WORDS);
+  const edits = Array.from(
+    { length: end - begin },
+    (_, i) => [...call.edits.uint32.subarray((begin + i) * EDIT_WORDS, (begin + i + 1) * EDIT_WORDS)],
+  )
+    .sort(([a = 0], [b = 0]) => a - b).flat();
+  const maskWords = Math.ceil(FAKE_VOCAB_SIZE / 32);
+  const allowed = mask < 0 ? [] : call.masks.subarray(mask * maskWords, (mask + 1) * maskWords);
+  const isAllowed = (token: number): boolean => mask < 0 || (((allowed[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;
+  const banned = new Set<number>();
+  for (let i = begin; i < end; i++) {
+    if (call.edits.float32[i * EDIT_WORDS + 1] === -Infinity) banned.add(call.edits.int32[i * EDIT_WORDS] ?? -1);
+  }
+  let token = hash([history, ...words, ...edits, ...allowed]) % BREAKING_TOKEN;
+  while (banned.has(token) || !isAllowed(token)) token = (token + 1) % BREAKING_TOKEN;
+  call.sampled.write(row, token, -(token % 7) / 8, 0, 1);
+  if (!call.hasAlternatives) return;
+  for (let i = 0; i < TOP_LOGPROBS_MAX; i++) {
+    call.sampled.topTokens[row * TOP_LOGPROBS_MAX + i] = (token + i) % FAKE_VOCAB_SIZE;
+    call.sampled.topLogprobs[row * TOP_LOGPROBS_MAX + i] = -i;
   }
 }
 

@@ -49,7 +49,9 @@ Deno.test("over the real model, prompt lookup leaves texts and logprobs as they 
     withRun(maxDrafts, (run) => {
       run.submit(...REQUESTS).finish();
       for (const one of REQUESTS) assertEquals(contentOf(run, one), plain.get(one.id), `${one.id}, ${maxDrafts} drafts`);
-      const rounds = REQUESTS.map(({ id }) => run.answers.get(id)?.updates.filter(({ round }) => (round?.numAccepted ?? 0) > 0).length ?? 0);
+      const rounds = REQUESTS.map(({ id }) =>
+        run.answers.get(id)?.updates.filter(({ round }) => (round?.numAccepted ?? 0) > 0).length ?? 0
+      );
       assert(rounds.filter((numGood) => numGood > 0).length >= 4, `Rounds with accepted drafts: ${rounds.join(", ")}`);
       const { steps } = run.core.stats();
       assert(steps < numPlainSteps, `${steps} steps with drafts, ${numPlainSteps} without`);

@@ -3,8 +3,9 @@ import type { Drafter, DraftWish } from "../../src/engine/drafter.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { RowStates } from "../../src/engine/row_states.ts";
+import type { RowColumn } from "../../src/engine/rows.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
-import { Speculation } from "../../src/engine/speculation.ts";
+import { Speculation, type SpeculationSettings } from "../../src/engine/speculation.ts";
 import { BREAKING_TOKEN, type FakeBackend } from "./fake_backend.ts";
 import { CoreRun, LIMITS, solo, tokensOf } from "./requests.ts";
 
@@ -13,20 +14,21 @@ export type Lie = (id: string, position: number) => number | null;
 
 export class OracleDrafter implements Drafter {
   readonly kind = "ngram";
-  readonly column: RowStates<readonly number[]>;
+  readonly columns: readonly RowColumn[];
+  readonly #texts = new RowStates("text", ({ request }) => tokensOf(solo(request)));
 
   constructor(readonly maxDrafts: number, readonly lie: Lie) {
-    this.column = new RowStates("text", ({ request }) => tokensOf(solo(request)));
+    this.columns = [this.#texts];
   }
 
   offer(sequence: Sequence): number {
-    return Math.min(this.maxDrafts, Math.max(0, this.column.of(sequence).length - sequence.numGenerated));
+    return Math.min(this.maxDrafts, Math.max(0, this.#texts.of(sequence).length - sequence.numGenerated));
   }
 
   propose(wishes: readonly DraftWish[]): void {
     for (const { sequence, numDrafts } of wishes) {
       const { numGenerated, id } = sequence;
-      const truth = this.column.of(sequence).slice(numGenerated, numGenerated + numDrafts);
+      const truth = this.#texts.of(sequence).slice(numGenerated, numGenerated + numDrafts);
       sequence.propose(truth.map((token, i) => this.lie(id, numGenerated + i) ?? token));
     }
   }
@@ -49,11 +51,15 @@ export interface OracleOptions {
   readonly lie: Lie;
   readonly limits?: Partial<typeof LIMITS>;
   readonly isAdaptive?: boolean;
+  readonly settings?: Partial<SpeculationSettings>;
   readonly nowMs?: () => number;
 }
 
-export function oracleRun(backend: FakeBackend, { maxDrafts, lie, limits = {}, isAdaptive = false, nowMs }: OracleOptions): CoreRun {
-  const speculation = new Speculation([new OracleDrafter(maxDrafts, lie)], { isAdaptive });
+export function oracleRun(
+  backend: FakeBackend,
+  { maxDrafts, lie, limits = {}, isAdaptive = false, settings = {}, nowMs }: OracleOptions,
+): CoreRun {
+  const speculation = new Speculation([new OracleDrafter(maxDrafts, lie)], { isAdaptive, ...settings });
   return new CoreRun(new EngineCore(backend, { ...LIMITS, ...limits }, nowMs, speculation));
 }
 

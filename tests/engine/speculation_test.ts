@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import { NgramDrafter } from "../../src/engine/ngram_drafter.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
-import { MAX_VERIFY_STEP_TOKENS, Speculation } from "../../src/engine/speculation.ts";
+import { Speculation } from "../../src/engine/speculation.ts";
 import { BREAKING_TOKEN, FakeBackend } from "./fake_backend.ts";
-import { contentOf, lies, OracleDrafter, oracleRun } from "./oracle_drafter.ts";
+import { contentOf, lies, oracleRun } from "./oracle_drafter.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
 const RIGHT = lies(0, 0);
@@ -104,9 +104,8 @@ Deno.test("eight rows with staggered lengths shrink to one in the middle of roun
 });
 
 Deno.test("the integrity check names what drafting keeps for a row when it is left behind", () => {
-  const drafter = new OracleDrafter(2, RIGHT);
   const { core } = oracleRun(new FakeBackend(), { maxDrafts: 2, lie: RIGHT });
-  for (const column of [drafter.column, ...core.speculation.columns]) {
+  for (const column of core.speculation.columns) {
     const sequences = ["a", "b"].map((id, i) => new Sequence(request(id), i, 0));
     sequences.forEach((sequence, slot) => {
       sequence.slot = slot;
@@ -131,12 +130,15 @@ Deno.test("rows with drafts, rows without and prompts share one forward", () => 
   for (const id of ["drafts", "plain"]) assertEquals(run.tokens(id), tokensOf(solo(request(id, { maxTokens: 30 }))));
 });
 
-Deno.test("a step with drafts never has more tokens than are computed row by row", () => {
+Deno.test("neither steps nor rows with drafts get wider than they may", () => {
   const backend = new FakeBackend();
-  const run = oracleRun(backend, { maxDrafts: 9, lie: RIGHT, limits: { maxBatch: 12 } });
+  const settings = { maxStepTokens: 24, maxRowTokens: 6 };
+  const run = oracleRun(backend, { maxDrafts: 9, lie: RIGHT, limits: { maxBatch: 12 }, settings });
   run.submit(...Array.from({ length: 12 }, (_, i) => request(`r${i}`, { maxTokens: 20 }))).finish();
   const widths = backend.forwards.slice(3).map((rows) => rows.reduce((sum, { count }) => sum + count, 0));
-  assertEquals(Math.max(...widths), MAX_VERIFY_STEP_TOKENS);
+  assertEquals(Math.max(...widths), 24);
+  run.submit(request("alone", { maxTokens: 20 })).finish();
+  assertEquals(Math.max(...backend.forwards.slice(-4).map((rows) => rows[0]?.count ?? 0)), 6);
 });
 
 Deno.test("a rejected draft that breaks the model does not break its row, nor what comes into the slot later", () => {

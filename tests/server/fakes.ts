@@ -165,7 +165,7 @@ function updateOf(
       ? { promptLogprobs: [...request.promptIds].map((id, i) => i === 0 ? null : logprobOf(id, request.promptLogprobs)) }
       : {}),
     finishReason,
-    ...(finishReason === null ? {} : { timings: { queueMs: 1, prefillMs: 2, decodeMs: 4 } }),
+    ...(finishReason !== null || isFirst ? { timings: { queueMs: 1, prefillMs: 2, decodeMs: finishReason === null ? 0 : 4 } } : {}),
   };
 }
 
@@ -207,8 +207,7 @@ export function testApp(engine = new FakeEngine(), options: Partial<ServerOption
   const log: string[] = [];
   let numIds = 0;
   const app = createApp({
-    engine,
-    model: fakeModel(model),
+    models: [{ model: fakeModel(model), engine }],
     options: {
       newId: () => `id${numIds++}`,
       randomSeed: () => 77n,

@@ -81,7 +81,11 @@ Deno.test("an engine that is down is 503 with the reason, and health says it", a
   assertEquals(response.status, 503);
   assertMatch((await response.json()).error.message, /The model is loading/);
   const health = await get("/health");
-  assertEquals([health.status, await health.json()], [503, { status: "unavailable", reason: "The model is loading" }]);
+  assertEquals([health.status, await health.json()], [503, {
+    status: "unavailable",
+    reason: "The model is loading",
+    models: [{ id: "test/tiny", status: "loaded", reason: "The model is loading" }],
+  }]);
   engine.health = { ok: true, reason: "ok" };
   assertEquals((await get("/health")).status, 200);
 });

@@ -50,6 +50,20 @@ Deno.test("a Host that is not this machine is refused when bound to loopback", a
   assertEquals(await status("evil.example", "0.0.0.0"), 200);
 });
 
+Deno.test("names that the operator allows may call, on every address, and then no others but this machine's", async () => {
+  const status = async (host: string, allowHosts: string[], hostname: string): Promise<number> => {
+    const response = await testApp(new FakeEngine(), { hostname, allowHosts }).app.fetch(new Request(`http://${host}/v1/models`));
+    await response.body?.cancel();
+    return response.status;
+  };
+  for (const hostname of ["127.0.0.1", "0.0.0.0", "192.168.1.5"]) {
+    for (const host of ["llm.home", "LLM.home:8080", "localhost", hostname]) assertEquals(await status(host, ["llm.home"], hostname), 200);
+    assertEquals(await status("evil.example", ["llm.home"], hostname), 403);
+    assertEquals(await status("evil.example", ["*"], hostname), 200);
+  }
+  assertEquals(await status("[fd00::1]:80", ["llm.home"], "fd00::1"), 200);
+});
+
 Deno.test("loopback names and addresses are known", () => {
   assertEquals(["localhost", "127.0.0.1", "::1", "[::1]", "a.localhost", "localhost."].map(isLoopback), Array(6).fill(true));
   assertEquals(["0.0.0.0", "::", "192.168.0.1", "127.0.0.1.example", "1127.0.0.1", "localhostx"].map(isLoopback), Array(6).fill(false));

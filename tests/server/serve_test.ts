@@ -9,7 +9,7 @@ async function withServer(
   options: Partial<ServerOptions>,
   body: (server: RunningServer, client: OpenAI) => Promise<void>,
 ): Promise<void> {
-  const server = serve({ model: fakeModel(), engine, port: 0, options: { writeLog: null, ...options } });
+  const server = serve({ models: [{ model: fakeModel(), engine }], port: 0, options: { writeLog: null, ...options } });
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "key", maxRetries: 0 });
   try {
     await body(server, client);
@@ -149,7 +149,7 @@ Deno.test("draining lets a stream end, and ends it with an error event when it t
   const finite = new FakeEngine(() => ({ tokens: say("a longer answer that takes a few steps") }));
   const stalled = new FakeEngine(() => ({ tokens: [97], isStalled: true }));
   for (const [engine, timeoutMs, reason] of [[finite, 5000, "stop"], [stalled, 50, "shutting_down"]] as const) {
-    const server = serve({ model: fakeModel(), engine, port: 0, options: { writeLog: null } });
+    const server = serve({ models: [{ model: fakeModel(), engine }], port: 0, options: { writeLog: null } });
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -166,7 +166,7 @@ Deno.test("draining lets a stream end, and ends it with an error event when it t
 
 Deno.test("a second call of drain does not wait", async () => {
   const engine = new FakeEngine(() => ({ tokens: [97], isStalled: true }));
-  const server = serve({ model: fakeModel(), engine, port: 0, options: { writeLog: null } });
+  const server = serve({ models: [{ model: fakeModel(), engine }], port: 0, options: { writeLog: null } });
   const response = await fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -184,7 +184,7 @@ Deno.test("a second call of drain does not wait", async () => {
 Deno.test("a port that is taken is an error at once", async () => {
   await withServer(new FakeEngine(), {}, (server) => {
     assertThrows(
-      () => serve({ model: fakeModel(), engine: new FakeEngine(), port: server.port, options: { writeLog: null } }),
+      () => serve({ models: [{ model: fakeModel(), engine: new FakeEngine() }], port: server.port, options: { writeLog: null } }),
       Deno.errors.AddrInUse,
     );
     return Promise.resolve();

@@ -1,3 +1,4 @@
+import { acquireModel } from "../acquire_model.ts";
 import { ChatAnswer } from "../chat_answer.ts";
 import { invalidValue } from "../errors.ts";
 import { readJsonBody } from "../json_body.ts";
@@ -6,18 +7,18 @@ import { respond } from "../respond.ts";
 import { ChatCompletionRequest } from "../schemas/chat_completions.ts";
 import { parseRequest } from "../schemas/parse.ts";
 import { refuseUnsupported, UNSUPPORTED_IN_CHAT } from "../schemas/unsupported.ts";
-import { checkModelName } from "../served_model.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Services } from "../services.ts";
+import type { AppServices } from "../services.ts";
 import { startGeneration } from "../start_generation.ts";
 
 /** POST /v1/chat/completions */
-export async function chatCompletions(services: Services, exchange: Exchange): Promise<Response> {
-  const { model, options } = services;
+export async function chatCompletions(app: AppServices, exchange: Exchange): Promise<Response> {
+  const { options } = app;
   const body = await readJsonBody(exchange.request, options);
   refuseUnsupported(body, UNSUPPORTED_IN_CHAT);
   const fields = parseRequest(ChatCompletionRequest, body);
-  checkModelName(model, fields.model);
+  const services = await acquireModel(app, exchange, fields.model);
+  const { model } = services;
   const hasLogprobs = fields.logprobs ?? false;
   if (fields.top_logprobs && !hasLogprobs) {
     throw invalidValue("top_logprobs", `needs logprobs to be true; found ${fields.top_logprobs} without it`);

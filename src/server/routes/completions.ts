@@ -1,3 +1,4 @@
+import { acquireModel } from "../acquire_model.ts";
 import { CompletionAnswer } from "../completion_answer.ts";
 import { readJsonBody } from "../json_body.ts";
 import { completionPrompts } from "../prompts.ts";
@@ -5,18 +6,18 @@ import { respond } from "../respond.ts";
 import { CompletionRequest } from "../schemas/completions.ts";
 import { parseRequest } from "../schemas/parse.ts";
 import { refuseUnsupported, UNSUPPORTED_IN_COMPLETIONS } from "../schemas/unsupported.ts";
-import { checkModelName } from "../served_model.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Services } from "../services.ts";
+import type { AppServices } from "../services.ts";
 import { startGeneration } from "../start_generation.ts";
 
 /** POST /v1/completions */
-export async function completions(services: Services, exchange: Exchange): Promise<Response> {
-  const { model, options } = services;
+export async function completions(app: AppServices, exchange: Exchange): Promise<Response> {
+  const { options } = app;
   const body = await readJsonBody(exchange.request, options);
   refuseUnsupported(body, UNSUPPORTED_IN_COMPLETIONS);
   const fields = parseRequest(CompletionRequest, body);
-  checkModelName(model, fields.model);
+  const services = await acquireModel(app, exchange, fields.model);
+  const { model } = services;
   const isEcho = fields.echo ?? false;
   const prompts = completionPrompts(model, fields.prompt, { isEcho, parsesSpecial: fields.parse_special ?? false });
   const numTopLogprobs = fields.logprobs ?? -1;

@@ -1,11 +1,12 @@
-import type { Model, ModelList } from "../schemas/responses.ts";
-import { checkModelName, type ServedModel } from "../served_model.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Services } from "../services.ts";
+import type { PooledModel } from "../pooled_model.ts";
+import type { Model, ModelList } from "../schemas/responses.ts";
+import type { AppServices } from "../services.ts";
 
 const PATH = "/v1/models/";
 
-function describe({ loaded, maxContext, samplingDefaults, systemFingerprint, createdAt }: ServedModel): Model {
+function describe({ served, status }: PooledModel): Model {
+  const { loaded, maxContext, samplingDefaults, systemFingerprint, createdAt } = served;
   return {
     id: loaded.id,
     object: "model",
@@ -16,19 +17,19 @@ function describe({ loaded, maxContext, samplingDefaults, systemFingerprint, cre
     vocab_size: loaded.vocabSize,
     system_fingerprint: systemFingerprint,
     sampling_defaults: samplingDefaults,
+    status,
   };
 }
 
-/** GET /v1/models */
-export function listModels({ model }: Services): Response {
-  const list: ModelList = { object: "list", data: [describe(model)] };
+/** GET /v1/models: all that may be asked for, loaded or not. */
+export function listModels({ pool }: AppServices): Response {
+  const list: ModelList = { object: "list", data: pool.models.map(describe) };
   return Response.json(list);
 }
 
 /** GET /v1/models/{id}; an id may hold slashes, as they are or escaped. */
-export function getModel({ model }: Services, { request }: Exchange): Response {
-  checkModelName(model, decode(new URL(request.url).pathname.slice(PATH.length)));
-  return Response.json(describe(model));
+export function getModel({ pool }: AppServices, { request }: Exchange): Response {
+  return Response.json(describe(pool.find(decode(new URL(request.url).pathname.slice(PATH.length)))));
 }
 
 function decode(text: string): string {

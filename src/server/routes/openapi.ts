@@ -1,7 +1,7 @@
 import { openApiDocument } from "../schemas/openapi.ts";
-import type { Services } from "../services.ts";
+import type { AppServices } from "../services.ts";
 
 /** GET /openapi.json */
-export function openApi({ options }: Services): Response {
+export function openApi({ options }: AppServices): Response {
   return Response.json(openApiDocument(options.version));
 }

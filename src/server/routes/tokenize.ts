@@ -7,12 +7,13 @@ import { ApplyTemplateRequest, DetokenizeRequest, TokenizeRequest } from "../sch
 import { refuseUnsupported, UNSUPPORTED_IN_CHAT } from "../schemas/unsupported.ts";
 import { checkTokenIds } from "../served_model.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Services } from "../services.ts";
+import type { AppServices } from "../services.ts";
 import { nameToken } from "../token_names.ts";
 
 /** POST /tokenize */
-export async function tokenize({ model, options }: Services, { request }: Exchange): Promise<Response> {
+export async function tokenize({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
   const fields = parseRequest(TokenizeRequest, await readJsonBody(request, options));
+  const model = pool.find(fields.model).served;
   const tokenizer = requireTokenizer(model, "content");
   checkLength(model, fields.content.length, "content");
   const tokens = tokenizer.encode(fields.content, { addSpecial: fields.add_special ?? false, parseSpecial: fields.parse_special ?? false });
@@ -26,8 +27,9 @@ export async function tokenize({ model, options }: Services, { request }: Exchan
 }
 
 /** POST /detokenize */
-export async function detokenize({ model, options }: Services, { request }: Exchange): Promise<Response> {
+export async function detokenize({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
   const fields = parseRequest(DetokenizeRequest, await readJsonBody(request, options));
+  const model = pool.find(fields.model).served;
   const tokenizer = requireTokenizer(model, "tokens");
   checkTokenIds(fields.tokens, model.loaded.vocabSize, "tokens");
   const content = fields.tokens.length === 0 ? "" : tokenizer.decode(fields.tokens, { keepSpecial: fields.keep_special ?? false });
@@ -36,10 +38,11 @@ export async function detokenize({ model, options }: Services, { request }: Exch
 }
 
 /** POST /apply-template */
-export async function applyTemplate({ model, options }: Services, { request }: Exchange): Promise<Response> {
+export async function applyTemplate({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
   const sent = await readJsonBody(request, options);
   refuseUnsupported(sent, UNSUPPORTED_IN_CHAT);
   const fields = parseRequest(ApplyTemplateRequest, sent);
+  const model = pool.find(fields.model).served;
   const body: ApplyTemplateResponse = {
     prompt: chatPromptText(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} }),
   };

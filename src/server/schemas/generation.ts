@@ -28,7 +28,7 @@ const speculative = z.union([z.boolean(), z.enum(DRAFT_KINDS)], {
 
 /** The shape to spread into a request schema. */
 export const GENERATION_SHAPE = {
-  model: optional(string("The loaded model's id, or default.")),
+  model: optional(string("The id of a served model, or default.")),
   stop: optional(stop),
   stop_token_ids: optional(tokenIds("The answer ends before the first of these tokens.")),
   n: optional(integer("Choices for one prompt, each with a seed derived from the request's.", { min: 1, max: 16 })),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ChatCompletionRequest } from "./chat_completions.ts";
 import { CompletionRequest } from "./completions.ts";
 import * as responses from "./responses.ts";
+import { errorStatuses, type RouteKind } from "./statuses.ts";
 import { ApplyTemplateRequest, DetokenizeRequest, TokenizeRequest } from "./tokenize.ts";
 
 const SCHEMAS = {
@@ -57,8 +58,8 @@ const OPERATIONS: readonly Operation[] = [
     response: "Completion",
     chunk: "CompletionChunk",
   },
-  { path: "/v1/models", method: "get", id: "listModels", summary: "The loaded model, as a list.", response: "ModelList" },
-  { path: "/v1/models/{id}", method: "get", id: "getModel", summary: "The loaded model.", response: "Model", pathParameter: "id" },
+  { path: "/v1/models", method: "get", id: "listModels", summary: "All models that a request may name.", response: "ModelList" },
+  { path: "/v1/models/{id}", method: "get", id: "getModel", summary: "One of them.", response: "Model", pathParameter: "id" },
   {
     path: "/tokenize",
     method: "post",
@@ -121,12 +122,19 @@ function describe(operation: Operation): Json {
       ? {}
       : { parameters: [{ name: pathParameter, in: "path", required: true, schema: { type: "string" } }] }),
     ...(request === undefined ? {} : { requestBody: { required: true, content: { "application/json": { schema: ref(request) } } } }),
-    responses: {
-      200: ok,
-      ...(id === "health" ? { 503: ok } : {}),
-      default: { description: "What went wrong.", content: { "application/json": { schema: ref("ErrorResponse") } } },
-    },
+    responses: { 200: ok, ...(id === "health" ? { 503: ok } : {}), ...describeErrors(operation) },
   };
+}
+
+function describeErrors(operation: Operation): Json {
+  const content = { "application/json": { schema: ref("ErrorResponse") } };
+  return Object.fromEntries(errorStatuses(kindOf(operation)).map(([status, description]) => [status, { description, content }]));
+}
+
+function kindOf({ id, request, chunk, pathParameter }: Operation): RouteKind {
+  if (id === "health") return "health";
+  if (request === undefined) return pathParameter === undefined ? "get" : "model";
+  return chunk !== undefined ? "generate" : request === "DetokenizeRequest" ? "ids" : "text";
 }
 
 function componentSchemas(): Json {

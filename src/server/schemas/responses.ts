@@ -37,7 +37,7 @@ export const Timings = z.object({
   draft_n: z.int().optional(),
   draft_n_accepted: z.int().optional(),
   draft_rounds: z.int().optional(),
-}).meta({ description: "The slowest sequence's times; null where a sequence ended before the engine told." });
+}).meta({ description: "The slowest sequence's times; null where a sequence ended before its first token." });
 export type Timings = z.infer<typeof Timings>;
 
 const FinishReason = z.enum(["stop", "length"]);
@@ -97,6 +97,9 @@ export const CompletionChunk = z.object({
 });
 export type CompletionChunk = z.infer<typeof CompletionChunk>;
 
+const modelStatus = z.enum(["loaded", "loading", "unloading", "unloaded", "failed"])
+  .meta({ description: "A request loads a model that is not; one that has failed is tried again." });
+
 export const Model = z.object({
   id: z.string(),
   object: z.literal("model"),
@@ -107,13 +110,18 @@ export const Model = z.object({
   vocab_size: z.int(),
   system_fingerprint: z.string(),
   sampling_defaults: z.record(z.string(), z.unknown()),
+  status: modelStatus,
 });
 export type Model = z.infer<typeof Model>;
 
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(Model) });
 export type ModelList = z.infer<typeof ModelList>;
 
-export const Health = z.object({ status: z.enum(["ok", "unavailable"]), reason: z.string() });
+export const Health = z.object({
+  status: z.enum(["ok", "unavailable"]),
+  reason: z.string(),
+  models: z.array(z.object({ id: z.string(), status: modelStatus, reason: z.string() })),
+});
 export type Health = z.infer<typeof Health>;
 
 export const TokenizeResponse = z.object({

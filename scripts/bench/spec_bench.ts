@@ -1,0 +1,192 @@
+/**
+ * Tokens per second with drafts and without, inside the engine: 1, 4 and 8 rows; greedy, one shared configuration at 0.7, all distinct; texts
+ * that prompt lookup is made for and texts that it is not. Rows end one after another. Plain decoding and drafters take turns in every case.
+ */
+import { parseArgs } from "node:util";
+import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
+import { EngineCore } from "../../src/engine/engine_core.ts";
+import { makeSpeculation } from "../../src/engine/make_speculation.ts";
+import type { DraftKind, SpeculationOptions } from "../../src/engine/messages.ts";
+import { NativeBackend } from "../../src/engine/native_backend.ts";
+import { loadModel } from "../../src/models/checkpoint.ts";
+import { loadDrafter } from "../../src/models/drafters.ts";
+import type { LoadedModel } from "../../src/models/loaded_model.ts";
+import { ensureLibrary } from "../build_ffi.ts";
+import { ensureModel } from "../setup.ts";
+import { type Mode, MODES, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
+
+const HELP = `Usage: deno task bench:spec [flags]
+  --rows LIST           numbers of rows (default: 1,4,8)
+  --tokens N            tokens of the longest answer; the others end earlier, down to a fifth of it (default: 128)
+  --repeats N           runs of each case; the median is shown (default: 3)
+  --model PATH          model (default: the default model)
+  --draft-model PATH    drafter to measure beside prompt lookup
+  --draft-tokens N      drafts of one row in one round, at most
+  --best-guess          the drafter's best tokens as drafts, not those that the target is going to draw`;
+
+interface Settings {
+  readonly rows: readonly number[];
+  readonly numTokens: number;
+  readonly numRepeats: number;
+  readonly model: string | null;
+  readonly draftModel: string | null;
+  readonly speculation: SpeculationOptions;
+}
+
+interface Case {
+  readonly numRows: number;
+  readonly subject: Subject;
+  readonly mode: Mode;
+}
+
+interface Sample {
+  readonly tokensPerSecond: number;
+  readonly acceptedPerRound: number;
+}
+
+function parseSettings(args: string[]): Settings {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({
+    args,
+    options: {
+      rows: { ...text, default: "1,4,8" },
+      tokens: { ...text, default: "128" },
+      repeats: { ...text, default: "3" },
+      model: text,
+      "draft-model": text,
+      "draft-tokens": text,
+      "best-guess": { type: "boolean", default: false },
+    },
+  });
+  const maxDrafts = values["draft-tokens"];
+  return {
+    rows: values.rows.split(",").map((item) => positive("--rows", item)),
+    numTokens: positive("--tokens", values.tokens),
+    numRepeats: positive("--repeats", values.repeats),
+    model: values.model ?? null,
+    draftModel: values["draft-model"] ?? null,
+    speculation: {
+      isCoupled: !values["best-guess"],
+      ...(maxDrafts === undefined ? {} : { maxDrafts: positive("--draft-tokens", maxDrafts) }),
+    },
+  };
+}
+
+function positive(flag: string, text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new Error(`${flag} has "${text}", expected a whole number from 1`);
+  return Number(text);
+}
+
+function promptIds({ tokenizer, chatTemplate }: LoadedModel, content: string): Int32Array {
+  if (tokenizer === null || chatTemplate === null) {
+    throw new Error("The model has no tokenizer or no chat template, the benchmark needs both");
+  }
+  const text = chatTemplate.render([{ role: "user", content }], { addGenerationPrompt: true });
+  return Int32Array.from(tokenizer.encode(text, { parseSpecial: true }));
+}
+
+/** Runs the rows of one case. The clock starts when every row has its first token. */
+function measure(
+  model: LoadedModel,
+  backend: NativeBackend,
+  settings: Settings,
+  kind: DraftKind | null,
+  { numRows, subject, mode }: Case,
+): Sample {
+  const { speculation, numTokens } = settings;
+  const drafting = kind === null ? undefined : makeSpeculation({ speculation, model: model.spec }, backend);
+  const limits = { maxBatch: numRows, maxContext: model.maxContext, maxQueue: numRows, prefillChunk: 256 };
+  const core = new EngineCore(backend, limits, undefined, drafting);
+  for (let i = 0; i < numRows; i++) {
+    const maxTokens = Math.ceil(numTokens * (1 - 0.8 * i / Math.max(1, numRows)));
+    const common = { sampling: samplingOf(mode, i), stopIds: [], promptLogprobs: -1, ...(kind === null ? {} : { draftKind: kind }) };
+    core.submit({ id: `r${i}`, promptIds: promptIds(model, promptOf(subject, i)), maxTokens, ...common });
+  }
+  let [startMs, numCounted, numRounds, numAccepted] = [0, 0, 0, 0];
+  while (core.hasWork) {
+    const hasPrompts = core.scheduler.numWaiting > 0 || core.scheduler.rows.sequences.some(({ isPrefilling }) => isPrefilling);
+    if (startMs === 0 && core.scheduler.rows.numRows > 0 && !hasPrompts) startMs = performance.now();
+    const { updates, failures } = core.step();
+    if (failures[0] !== undefined) throw new Error(failures[0].message);
+    if (startMs > 0) numCounted += updates.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    for (const { round } of updates) if (round !== undefined) [numRounds, numAccepted] = [numRounds + 1, numAccepted + round.numAccepted];
+  }
+  const seconds = (performance.now() - startMs) / 1000;
+  core.releaseMemory();
+  return { tokensPerSecond: numCounted / seconds, acceptedPerRound: numRounds === 0 ? 0 : numAccepted / numRounds };
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return ((sorted[Math.floor((sorted.length - 1) / 2)] ?? NaN) + (sorted[Math.ceil((sorted.length - 1) / 2)] ?? NaN)) / 2;
+}
+
+function runCase(
+  model: LoadedModel,
+  backend: NativeBackend,
+  settings: Settings,
+  kinds: readonly (DraftKind | null)[],
+  one: Case,
+): Sample[] {
+  const samples = kinds.map((): Sample[] => []);
+  for (let repeat = 0; repeat < settings.numRepeats; repeat++) {
+    for (const [i, kind] of kinds.entries()) samples[i]?.push(measure(model, backend, settings, kind, one));
+  }
+  return samples.map((list) => ({
+    tokensPerSecond: median(list.map(({ tokensPerSecond }) => tokensPerSecond)),
+    acceptedPerRound: median(list.map(({ acceptedPerRound }) => acceptedPerRound)),
+  }));
+}
+
+function report(model: LoadedModel, backend: NativeBackend, settings: Settings): void {
+  const drafters: DraftKind[] = ["ngram", ...(backend.drafter === null ? [] : [backend.drafter.kind])];
+  const kinds = [null, ...drafters];
+  console.log(
+    `| rows | text | sampling | plain tok/s |${drafters.map((kind) => ` ${kind} tok/s | × plain | accepted a round |`).join("")}`,
+  );
+  console.log(`| ---: | --- | --- | ---: |${" ---: | ---: | ---: |".repeat(drafters.length)}`);
+  for (const numRows of settings.rows) {
+    for (const subject of SUBJECTS) {
+      const rates = new Map<Mode, Sample[]>();
+      for (const mode of MODES) {
+        const [plain, ...others] = runCase(model, backend, settings, kinds, { numRows, subject, mode });
+        rates.set(mode, [plain!, ...others]);
+        const cells = others.map(({ tokensPerSecond: rate, acceptedPerRound }) =>
+          ` ${rate.toFixed(1)} | ${(rate / plain!.tokensPerSecond).toFixed(2)} | ${acceptedPerRound.toFixed(2)} |`
+        );
+        console.log(`| ${numRows} | ${subject} | ${mode} | ${plain!.tokensPerSecond.toFixed(1)} |${cells.join("")}`);
+      }
+      const ratios = kinds.map((kind, i) =>
+        `${kind ?? "plain"} ${(rates.get("distinct")![i]!.tokensPerSecond / rates.get("shared")![i]!.tokensPerSecond).toFixed(2)}`
+      );
+      console.log(`| ${numRows} | ${subject} | distinct / shared | ${ratios.join(", ")} |`);
+    }
+  }
+}
+
+async function bench(settings: Settings): Promise<void> {
+  const progress = new TerminalProgress();
+  const libraryPath = await ensureLibrary(progress);
+  const model = loadModel(settings.model ?? await ensureModel(progress));
+  const drafter = settings.draftModel === null ? null : loadDrafter(settings.draftModel, model);
+  const backend = NativeBackend.load(libraryPath, model.spec, false, drafter);
+  try {
+    measure(model, backend, settings, null, { numRows: 1, subject: "story", mode: "greedy" });
+    console.log(`${settings.numTokens} tokens for the longest row, median of ${settings.numRepeats}\n`);
+    report(model, backend, settings);
+  } finally {
+    backend.close();
+  }
+}
+
+if (import.meta.main) {
+  if (Deno.args.includes("--help")) console.log(HELP);
+  else {
+    try {
+      await bench(parseSettings(Deno.args));
+    } catch (error) {
+      console.error(`bench:spec: ${error instanceof Error ? error.message : error}`);
+      Deno.exit(1);
+    }
+  }
+}

@@ -1,0 +1,48 @@
+/** What `/set` may change: the fields of a request that shape an answer. */
+import { ChatCompletionRequest } from "../../server/schemas/chat_completions.ts";
+import { SAMPLING_SHAPE } from "../../server/schemas/sampling.ts";
+
+/** A setting cannot be made; the message says why. */
+export class SettingError extends Error {
+  override name = "SettingError";
+}
+
+export const SETTING_NAMES: readonly string[] = [...Object.keys(SAMPLING_SHAPE), "max_tokens", "stop"];
+
+export class ChatSettings {
+  readonly #values = new Map<string, unknown>();
+
+  /** The fields to send. */
+  get fields(): Readonly<Record<string, unknown>> {
+    return Object.fromEntries(this.#values);
+  }
+
+  /** @param text JSON, or a text that is none: both `0.7` and `["a", "b"]` and `END` are meant as they look. @throws {SettingError} */
+  set(name: string, text: string): void {
+    const value = parseValue(text);
+    const schema = ChatCompletionRequest.shape[checkName(name) as keyof typeof ChatCompletionRequest.shape];
+    const result = schema.safeParse(value);
+    if (!result.success) throw new SettingError(`${name} ${result.error.issues[0]?.message}`);
+    this.#values.set(name, value);
+  }
+
+  /** Back to the model's own. @throws {SettingError} */
+  unset(name: string): void {
+    this.#values.delete(checkName(name));
+  }
+}
+
+function checkName(name: string): string {
+  if (!SETTING_NAMES.includes(name)) throw new SettingError(`There is no setting "${name}"; there are ${SETTING_NAMES.join(", ")}`);
+  return name;
+}
+
+function parseValue(text: string): unknown {
+  // A number that a float cannot hold would become another seed.
+  if (/^-?\d{16,}$/.test(text)) return BigInt(text);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

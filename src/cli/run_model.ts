@@ -1,0 +1,57 @@
+/** The command `run`: a conversation with a model at the terminal, with an engine in this same process. */
+import { createApp } from "../server/app.ts";
+import { SERVE_FLAGS } from "./arguments.ts";
+import { askApp } from "./chat/chat_client.ts";
+import { ChatLoop } from "./chat/chat_loop.ts";
+import { ProcessTerminal } from "./chat/chat_terminal.ts";
+import type { SettingsOf } from "./command.ts";
+import { text } from "./flags.ts";
+import { libraryPath } from "./library_path.ts";
+import { findModel, readModel } from "./model_source.ts";
+import { DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
+import { TerminalProgress } from "./terminal_progress.ts";
+
+const { maxContext, prefillChunk, batchInvariant, noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
+
+export const RUN_FLAGS = {
+  system: text({ placeholder: "TEXT", default: null, help: "Instructions for the model, before the conversation" }),
+  maxContext,
+  prefillChunk,
+  batchInvariant,
+  noSpeculation,
+  draftModel,
+  draftKind,
+  draftTokens,
+} as const;
+
+/** One conversation at a time. */
+const ONE_ROW = { maxBatch: 1, maxQueue: 1 };
+
+/**
+ * Talks until the person ends it.
+ * @param name as for `--model`; null for the default model.
+ * @throws {Error} when the model cannot be had, or cannot chat.
+ */
+export async function runModel(name: string | null, settings: SettingsOf<typeof RUN_FLAGS>): Promise<void> {
+  const progress = new TerminalProgress();
+  const nativeLibrary = await libraryPath();
+  const model = readModel(await findModel(name, progress));
+  if (model.chatTemplate === null || model.tokenizer === null) {
+    throw new Error(
+      `${model.id} has no ${model.tokenizer === null ? "tokenizer" : "chat template"}: it cannot chat; serve it for completions`,
+    );
+  }
+  const engine = await startEngine(model, { ...settings, ...ONE_ROW, libraryPath: nativeLibrary }, () => {});
+  const app = createApp({
+    models: [{ model, engine }],
+    options: { ...ONE_ROW, maxContext: settings.maxContext ?? DEFAULT_MAX_CONTEXT, writeLog: null },
+  });
+  const terminal = new ProcessTerminal();
+  try {
+    if (terminal.isInteractive) terminal.write(`${model.id}. Type a message, or /help\n`);
+    await new ChatLoop(terminal, askApp(app), { system: settings.system }).run();
+  } finally {
+    terminal.close();
+    await app.close();
+  }
+}

@@ -1,0 +1,182 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type AnswerPart, askApp, ChatError, type ChatMessage } from "../../../src/cli/chat/chat_client.ts";
+import { ChatLoop } from "../../../src/cli/chat/chat_loop.ts";
+import { type ChatTerminal, INTERRUPTED } from "../../../src/cli/chat/chat_terminal.ts";
+import type { GenerateRequest } from "../../../src/engine/messages.ts";
+import { FakeEngine, say, type Script, testApp, tick } from "../../server/fakes.ts";
+
+type Input = string | typeof INTERRUPTED;
+
+/** Plays what a person types; the input ends after the last. */
+class ScriptedTerminal implements ChatTerminal {
+  readonly isInteractive = false;
+  onInterrupt: (() => void) | null = null;
+  written = "";
+  readonly prompts: string[] = [];
+  readonly #inputs: Input[];
+
+  constructor(...inputs: Input[]) {
+    this.#inputs = inputs;
+  }
+
+  readLine(prompt: string): Promise<Input | null> {
+    this.prompts.push(prompt);
+    return Promise.resolve(this.#inputs.shift() ?? null);
+  }
+
+  write(text: string): void {
+    this.written += text;
+  }
+
+  close(): void {}
+}
+
+interface Chat {
+  readonly terminal: ScriptedTerminal;
+  readonly engine: FakeEngine;
+  readonly loop: ChatLoop;
+}
+
+/** A conversation that has run to its end. */
+async function chat(
+  inputs: Input[],
+  script?: (request: GenerateRequest, index: number) => Script,
+  system: string | null = null,
+): Promise<Chat> {
+  const terminal = new ScriptedTerminal(...inputs);
+  const engine = new FakeEngine(script);
+  const loop = new ChatLoop(terminal, askApp(testApp(engine).app), { system });
+  await loop.run();
+  return { terminal, engine, loop };
+}
+
+function promptOf({ promptIds }: GenerateRequest): string {
+  return new TextDecoder().decode(Uint8Array.from([...promptIds].filter((id) => id < 256)));
+}
+
+Deno.test("answers stream to the terminal and the whole conversation goes to the model each time", async () => {
+  const { terminal, engine, loop } = await chat(
+    ["Hi", "", "More"],
+    (_, index) => ({ tokens: say(["Hello!", "Yes?"][index]!) }),
+    "Be short.",
+  );
+  assertEquals(terminal.written, "Hello!\nYes?\n");
+  const expected: ChatMessage[] = [
+    { role: "system", content: "Be short." },
+    { role: "user", content: "Hi" },
+    { role: "assistant", content: "Hello!" },
+    { role: "user", content: "More" },
+    { role: "assistant", content: "Yes?" },
+  ];
+  assertEquals(loop.messages, expected);
+  assertEquals(promptOf(engine.requests[1]!), "system\nBe short.\nuser\nHi\nassistant\nHello!\nuser\nMore\nassistant\n");
+});
+
+Deno.test("settings reach the engine, wrong ones say what is allowed, and unset ones are the model's again", async () => {
+  const { terminal, engine } = await chat([
+    "/set temperature 0.7",
+    "/set seed 18446744073709551615",
+    "/set max_tokens 3",
+    '/set stop ["END", "x"]',
+    "/set",
+    "a",
+    "/unset temperature",
+    "/unset seed",
+    "b",
+    "/set temperature hot",
+    "/set top_p 7",
+    "/set messages []",
+    "/set top_k",
+  ]);
+  const [first, second] = engine.requests;
+  assertEquals([first!.sampling.temperature, first!.sampling.seed, first!.maxTokens], [0.7, 2n ** 64n - 1n, 3]);
+  assertEquals([second!.sampling.temperature, second!.sampling.seed, second!.maxTokens], [1, 77n, 3]);
+  const lines = terminal.written.split("\n");
+  assertEquals(lines.slice(0, 4), ["temperature 0.7", "seed 18446744073709551615", "max_tokens 3", 'stop ["END","x"]']);
+  assertEquals(lines.slice(4, 8), [
+    "Hel",
+    "(cut: max_tokens or the context's end was reached)",
+    "Hel",
+    "(cut: max_tokens or the context's end was reached)",
+  ]);
+  assertStringIncludes(lines[8]!, "temperature ");
+  assertStringIncludes(lines[9]!, "top_p must be a number from 0 to 1; found 7");
+  assertStringIncludes(lines[10]!, 'There is no setting "messages"; there are temperature,');
+  assertEquals(lines[11], "/set top_k has no value; /set NAME VALUE");
+});
+
+Deno.test("Ctrl-C stops the answer, keeps what came of it, and the conversation goes on", async () => {
+  const terminal = new ScriptedTerminal("Hi", "And?");
+  const engine = new FakeEngine((_, index) =>
+    index === 0 ? { tokens: [...new TextEncoder().encode("Once")], isStalled: true } : { tokens: say("ok") }
+  );
+  const loop = new ChatLoop(terminal, askApp(testApp(engine).app), { system: null });
+  const running = loop.run();
+  while (!terminal.written.includes("Once")) await tick(1);
+  terminal.onInterrupt!();
+  await running;
+  assertEquals(terminal.written, "Once\n(stopped)\nok\n");
+  assertEquals(loop.messages.map(({ content }) => content), ["Hi", "Once", "And?", "ok"]);
+  assertEquals([engine.cancelled.length, engine.numLive], [1, 0]);
+});
+
+Deno.test("Ctrl-C before the first token stops too, and the question is forgotten", async () => {
+  const terminal = new ScriptedTerminal("Hi");
+  const engine = new FakeEngine(() => ({ tokens: [], isStalled: true }));
+  const loop = new ChatLoop(terminal, askApp(testApp(engine).app), { system: null });
+  const running = loop.run();
+  while (engine.requests.length === 0) await tick(1);
+  terminal.onInterrupt!();
+  await running;
+  assertEquals([terminal.written, loop.messages, engine.numLive], ["\n(stopped)\n", [], 0]);
+});
+
+Deno.test("at the prompt a second Ctrl-C in a row ends, and so do /bye and the end of the input", async () => {
+  const hint = "Ctrl-C again, or /bye, ends\n";
+  const twice = await chat([INTERRUPTED, INTERRUPTED, "never"]);
+  assertEquals([twice.terminal.written, twice.engine.requests.length], [hint, 0]);
+  const between = await chat([INTERRUPTED, "Hi", INTERRUPTED, "/bye", "never"]);
+  assertEquals([between.terminal.written, between.engine.requests.length], [`${hint}Hello\n${hint}`, 1]);
+});
+
+Deno.test("text between quotes is one message, whatever it looks like", async () => {
+  const { terminal, loop } = await chat(['"""one', "/clear", '  three"""', '"""/bye"""', '"""', "last", '"""', '""" open', INTERRUPTED]);
+  const sent = loop.messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  assertEquals(sent, ["one\n/clear\n  three", "/bye", "last"]);
+  assertEquals(terminal.prompts.slice(0, 4), [">>> ", "... ", "... ", ">>> "]);
+});
+
+Deno.test("/clear forgets the conversation but not the instructions, which /system changes", async () => {
+  const { loop, terminal } = await chat(["Hi", "/clear", "/system Be kind.", "Ho", "/nonsense", "/help"], undefined, "Be short.");
+  assertEquals(loop.messages.map(({ content }) => content), ["Be kind.", "Ho", "Hello"]);
+  assertStringIncludes(terminal.written, "There is no command /nonsense; /help shows all\n");
+  for (const name of ["/set", "/unset", "/system", "/clear", "/bye", '"""']) assertStringIncludes(terminal.written, name);
+});
+
+Deno.test("a question that fails is said and forgotten, before the first token as in the middle", async () => {
+  const { terminal, loop } = await chat(
+    ["x".repeat(5000), "Hi", "Ho"],
+    (_, index) => index === 0 ? { tokens: [72, 101], error: "row_broken" } : { tokens: say("ok") },
+  );
+  assertEquals(loop.messages.map(({ content }) => content), ["Ho", "ok"]);
+  assertStringIncludes(terminal.written, "This model's context holds 256 tokens");
+  assertStringIncludes(terminal.written, "The engine says row_broken");
+});
+
+Deno.test("thoughts are shown and are no part of the conversation", async () => {
+  const terminal = new ScriptedTerminal("Hi");
+  const loop = new ChatLoop(terminal, async function* (): AsyncGenerator<AnswerPart> {
+    yield { text: "hm ", isReasoning: true, finishReason: null };
+    yield { text: "Yes", isReasoning: false, finishReason: "stop" };
+  }, { system: null });
+  await loop.run();
+  assertEquals([terminal.written, loop.messages.at(-1)], ["hm Yes\n", { role: "assistant", content: "Yes" }]);
+});
+
+Deno.test("the server's own words reach the person", async () => {
+  const { app } = testApp(new FakeEngine(), {}, { chatTemplate: null });
+  const parts = askApp(app)([{ role: "user", content: "Hi" }], {}, new AbortController().signal);
+  const error = await Array.fromAsync(parts).then(() => null, (reason: unknown) => reason);
+  assertEquals(error instanceof ChatError, true);
+  assertStringIncludes((error as ChatError).message, "has no chat template");
+});

@@ -1,0 +1,48 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { parseArguments } from "../../src/cli/parse_arguments.ts";
+import { chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
+import { UsageError } from "../../src/cli/flags.ts";
+import type { SpeculationOptions } from "../../src/engine/messages.ts";
+import { loadModel } from "../../src/models/checkpoint.ts";
+import { ModelFileError } from "../../src/models/model_file_error.ts";
+
+function fixture(path: string): string {
+  return fileURLToPath(new URL(`../fixtures/${path}`, import.meta.url));
+}
+
+function chosen(model: string, ...args: string[]): SpeculationOptions | null {
+  const invocation = parseArguments(["serve", ...args]);
+  if (invocation.kind !== "run") throw new Error(`expected a command to run, found ${invocation.kind}`);
+  return chooseDrafter(loadModel(fixture(model)), invocation.settings as unknown as DraftSettings);
+}
+
+Deno.test("a model without a head of its own drafts by prompt lookup, with the number of tokens that is asked for", () => {
+  assertEquals(chosen("golden/llama-tied-f32"), { drafter: null });
+  assertEquals(chosen("golden/llama-tied-f32", "--draft-tokens", "3"), { drafter: null, maxDrafts: 3 });
+  assertEquals(chosen("golden/llama-tied-f32", "--no-speculation"), null);
+});
+
+Deno.test("the MTP head of a checkpoint is found by itself, unless another kind is wanted", () => {
+  assertEquals(chosen("drafters/qwen3_5-mtp")?.drafter?.kind, "mtp");
+  assertEquals(chosen("drafters/qwen3_5-mtp", "--draft-kind", "mtp")?.drafter?.kind, "mtp");
+  assertEquals(chosen("drafters/qwen3_5-mtp", "--draft-kind", "ngram")?.drafter, null);
+});
+
+Deno.test("a drafter's folder is read for the model, and refused where it does not fit", () => {
+  const eagle = chosen("drafters/eagle3", "--draft-model", fixture("drafters/eagle3/drafter"));
+  assertEquals([eagle?.drafter?.kind, eagle?.drafter?.capture.kind], ["eagle3", "layers"]);
+  assertThrows(
+    () => chosen("golden/llama-tied-f32", "--draft-model", fixture("drafters/qwen3_5-mtp/drafter")),
+    ModelFileError,
+    "does not fit",
+  );
+});
+
+Deno.test("flags that contradict each other are refused", () => {
+  const model = "golden/llama-tied-f32";
+  assertThrows(() => chosen(model, "--draft-kind", "eagle3"), UsageError, '"eagle3", which needs --draft-model');
+  assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such head of its own");
+  assertThrows(() => chosen(model, "--draft-kind", "ngram", "--draft-model", "x"), UsageError, "needs no weights");
+  assertThrows(() => chosen(model, "--no-speculation", "--draft-model", "x"), UsageError, "expected one of them");
+});

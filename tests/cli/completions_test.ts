@@ -1,0 +1,60 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { defineCommand } from "../../src/cli/command.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { completionScript, SHELLS } from "../../src/cli/completions.ts";
+import { choice, onOff, text } from "../../src/cli/flags.ts";
+
+const START = defineCommand({
+  name: "start",
+  summary: "Start the engine's wheels",
+  flags: {
+    file: text({ placeholder: "PATH", default: null, help: "A file" }),
+    colour: choice({ choices: ["red", "blue"], default: "red", help: "A colour" }),
+    veryFast: onOff({ help: "Hurry" }),
+  },
+  needs: () => [],
+  run: () => Promise.resolve(),
+});
+const PICK = defineCommand({
+  name: "pick",
+  summary: "Pick one",
+  positionals: [{ name: "ONE", choices: ["heads", "tails"] }],
+  flags: {},
+  needs: () => [],
+  run: () => Promise.resolve(),
+});
+
+/** What bash offers for the last of these words. */
+async function complete(...words: string[]): Promise<string[]> {
+  const script = `${completionScript("bash", [START, PICK])}
+COMP_WORDS=(${
+    ["rowlock", ...words].map((word) => `'${word}'`).join(" ")
+  }); COMP_CWORD=${words.length}; _rowlock; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr } = await new Deno.Command("bash", { args: ["-c", script], stdout: "piped", stderr: "piped" }).output();
+  assertEquals(new TextDecoder().decode(stderr), "");
+  return new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "");
+}
+
+Deno.test("bash is offered commands, then the flags and values that fit", async () => {
+  assertEquals(await complete(""), ["start", "pick"]);
+  assertEquals(await complete("pi"), ["pick"]);
+  assertEquals(await complete("--ver"), ["--version", "--very-fast"]);
+  assertEquals(await complete("start", "--v"), ["--very-fast"]);
+  assertEquals(await complete("start", "--colour", ""), ["red", "blue"]);
+  assertEquals(await complete("pick", "t"), ["tails"]);
+  assertEquals(await complete("start", "--file", ""), [], "files are the shell's own to offer");
+});
+
+Deno.test("fish learns every command, flag and value, and apostrophes do not end its strings", () => {
+  const script = completionScript("fish", [START, PICK]);
+  assertStringIncludes(script, `-a start -d 'Start the engine\\'s wheels'`);
+  assertStringIncludes(script, `'__fish_seen_subcommand_from start' -l colour -x -a 'red blue' -d 'A colour'`);
+  assertStringIncludes(script, `-l file -r -F -d`);
+  assertStringIncludes(script, `-l very-fast -d 'Hurry'`);
+  assertStringIncludes(script, `'__fish_seen_subcommand_from pick' -f -a 'heads tails'`);
+});
+
+Deno.test("every shell's script names every command that there is", () => {
+  for (const shell of SHELLS) for (const { name } of COMMANDS) assertStringIncludes(completionScript(shell, COMMANDS), name);
+  assertEquals(completionScript("zsh", COMMANDS).split("\n")[0], "#compdef rowlock");
+});

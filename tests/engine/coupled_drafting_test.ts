@@ -1,0 +1,111 @@
+/** The bookkeeping of drafters with weights, on a drafter that is right exactly when all that reaches it is. */
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { EngineCore } from "../../src/engine/engine_core.ts";
+import { ModelDrafter } from "../../src/engine/model_drafter.ts";
+import { Speculation } from "../../src/engine/speculation.ts";
+import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
+import { FakeDrafterBackend, type FakeDrafterKind } from "./fake_drafter_backend.ts";
+import { contentOf } from "./oracle_drafter.ts";
+import { type CoreLimits } from "../../src/engine/engine_core.ts";
+import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
+
+interface Drafted {
+  readonly run: CoreRun;
+  readonly drafter: FakeDrafterBackend;
+}
+
+function draftedRun(
+  kind: FakeDrafterKind,
+  isWrong: (history: Int32Array) => boolean,
+  limits: Partial<CoreLimits> = {},
+  isCoupled = true,
+): Drafted {
+  const backend = new FakeBackend();
+  const drafter = new FakeDrafterBackend(kind, backend, isWrong);
+  const speculation = new Speculation([new ModelDrafter(drafter, 3, FAKE_VOCAB_SIZE, isCoupled)], { isAdaptive: false });
+  return { run: new CoreRun(new EngineCore(backend, { ...LIMITS, ...limits }, undefined, speculation)), drafter };
+}
+
+const SAMPLING = { temperature: 1.1, seed: 77n, topK: 30, frequencyPenalty: 0.5, repetitionPenalty: 1.2, minTokens: 5, numTopLogprobs: 2 };
+
+for (const kind of ["mtp", "eagle3"] as const) {
+  Deno.test(`${kind}: a drafter with the target's logits is always right, whatever the row's sampling, because it draws as the target will`, () => {
+    const { run, drafter } = draftedRun(kind, () => false, { prefillChunk: 4 });
+    run.submit(...[1, 2, 3].map((i) =>
+      request(`r${i}`, {
+        maxTokens: 16 * i + 1,
+        promptIds: Array.from({ length: 5 * i }, (_, j) => j * i),
+        sampling: { ...SAMPLING, seed: BigInt(i) },
+        stopIds: [i],
+      })
+    )).finish();
+    assertEquals(drafter.faults, []);
+    for (const { updates } of run.answers.values()) {
+      const rounds = updates.flatMap(({ round }) => round ?? []);
+      assert(rounds.length > 2);
+      assertEquals(rounds.slice(0, -1), rounds.slice(0, -1).map(({ numDrafts }) => ({ numDrafts, numAccepted: numDrafts })));
+    }
+  });
+}
+
+Deno.test("best guesses of the same drafter are mostly wrong for a row with a temperature", () => {
+  const { run } = draftedRun("mtp", () => false, {}, false);
+  run.submit(request("a", { maxTokens: 60, sampling: SAMPLING })).finish();
+  const accepted = run.answers.get("a")!.updates.reduce((sum, { round }) => sum + (round?.numAccepted ?? 0), 0);
+  assert(accepted < 10, `${accepted} drafts accepted`);
+  assertEquals(run.tokens("a"), tokensOf(solo(request("a", { maxTokens: 60, sampling: SAMPLING }))));
+});
+
+Deno.test("histories stay in step with rows that join, move, leave and mix with rows that do not draft, for every kind of drafter", () => {
+  const plans = fc.array(
+    fc.record({ body: requestBodies, stepsBefore: fc.nat(3), cancelAfter: fc.option(fc.nat(6), { freq: 5 }), drafts: fc.boolean() }),
+    { minLength: 1, maxLength: 10 },
+  );
+  const settings = fc.record({
+    kind: fc.constantFrom<FakeDrafterKind>("mtp", "eagle3", "dflash"),
+    wrongEvery: fc.integer({ min: 2, max: 6 }),
+    maxBatch: fc.integer({ min: 1, max: 6 }),
+    prefillChunk: fc.integer({ min: 1, max: 20 }),
+  });
+  fc.assert(
+    fc.property(plans, settings, (list, { kind, wrongEvery, ...limits }) => {
+      const isWrong = (history: Int32Array): boolean => history.reduce((sum, token) => sum + token, 0) % wrongEvery === 0;
+      const { run, drafter } = draftedRun(kind, isWrong, limits);
+      const cancels: { id: string; steps: number }[] = [];
+      const step = (): void => {
+        run.step();
+        for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
+      };
+      const requests = list.map(({ body, drafts }, i) => request(`r${i}`, { ...body, draftKind: drafts ? kind : "none" }));
+      for (const [i, { stepsBefore, cancelAfter }] of list.entries()) {
+        for (let steps = 0; steps < stepsBefore; steps++) step();
+        run.submit(requests[i]!);
+        if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
+      }
+      for (let steps = 0; run.core.hasWork && steps < 2000; steps++) step();
+      assertEquals(drafter.faults, []);
+      for (const one of requests) {
+        if (finishOf(run.answers.get(one.id)) === "cancelled") continue;
+        const alone = new CoreRun(new EngineCore(new FakeBackend(), LIMITS)).submit({ ...one, draftKind: "none" }).finish();
+        assertEquals(contentOf(run, one), contentOf(alone, one));
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+Deno.test("a drafter that fails costs its rows their drafts and nothing else", () => {
+  const { run, drafter } = draftedRun("mtp", () => false);
+  let numCalls = 0;
+  const draft = drafter.draft.bind(drafter);
+  drafter.draft = (plan, source): void => {
+    if (++numCalls === 5) throw new Error("No memory");
+    draft(plan, source);
+  };
+  run.submit(request("a", { maxTokens: 40, sampling: SAMPLING })).finish();
+  assertEquals(numCalls, 5);
+  assertEquals(run.tokens("a"), tokensOf(solo(request("a", { maxTokens: 40, sampling: SAMPLING }))));
+  run.submit(request("b", { maxTokens: 12 })).finish();
+  assert(run.answers.get("b")!.updates.some(({ round }) => round?.numAccepted === 3));
+});

@@ -1,0 +1,103 @@
+import { assert, assertEquals } from "@std/assert";
+import { readFileSync } from "node:fs";
+import { Acceptance } from "../../src/engine/acceptance.ts";
+import { chooseDraftLengths } from "../../src/engine/draft_lengths.ts";
+import { makeSpeculation, MAX_EXACT_ROWS } from "../../src/engine/make_speculation.ts";
+import { StepCost } from "../../src/engine/step_cost.ts";
+import { FakeBackend } from "./fake_backend.ts";
+
+const FLAT = (): number => 10;
+
+Deno.test("drafts that cost nothing are all taken, and drafts that never agree are not", () => {
+  assertEquals(chooseDraftLengths([{ maxDrafts: 5, probability: 0.9 }], 1, 100, FLAT), [5]);
+  assertEquals(chooseDraftLengths([{ maxDrafts: 5, probability: 0 }], 1, 100, FLAT), [0]);
+});
+
+Deno.test("each row gets its own length, and no other lengths bring more tokens per millisecond", () => {
+  const probabilities = [0.95, 0.5, 0.1];
+  const stepMs = (numDrafts: number): number => 10 + 0.4 * numDrafts;
+  const rate = (lengths: readonly number[]): number => {
+    const tokens = lengths.map((length, row) => Array.from({ length: length + 1 }, (_, i) => probabilities[row]! ** i)).flat();
+    return tokens.reduce((sum, chance) => sum + chance) / stepMs(lengths.reduce((sum, length) => sum + length));
+  };
+  const chosen = chooseDraftLengths(probabilities.map((probability) => ({ maxDrafts: 8, probability })), 3, 100, stepMs);
+  assert(chosen[0]! > chosen[1]! && chosen[1]! > chosen[2]!, chosen.join(" "));
+  for (let code = 0; code < 9 ** 3; code++) {
+    const other = [code % 9, Math.floor(code / 9) % 9, Math.floor(code / 81)];
+    assert(rate(other) <= rate(chosen) + 1e-12, `${other.join(" ")} instead of ${chosen.join(" ")}`);
+  }
+});
+
+Deno.test("the choice is the best one of all, where costs jump too", () => {
+  // Up to three drafts are free, the fourth doubles the step.
+  const stepMs = (numDrafts: number): number => numDrafts <= 3 ? 10 : 20;
+  assertEquals(chooseDraftLengths([{ maxDrafts: 8, probability: 0.8 }], 1, 100, stepMs), [3]);
+  assertEquals(chooseDraftLengths([{ maxDrafts: 30, probability: 0.99 }], 1, 100, stepMs), [30]);
+});
+
+Deno.test("drafts of all rows together stay within the limit, and a small promise is not worth a round", () => {
+  const offers = Array.from({ length: 4 }, () => ({ maxDrafts: 8, probability: 0.9 }));
+  assertEquals(chooseDraftLengths(offers, 4, 6, FLAT).reduce((sum, length) => sum + length), 6);
+  assertEquals(chooseDraftLengths([{ maxDrafts: 1, probability: 0.02 }], 1, 8, FLAT), [0]);
+});
+
+Deno.test("a row's chance follows its last dozen of drafts, and drafts after a wrong one do not count", () => {
+  const acceptance = new Acceptance();
+  for (let i = 0; i < 30; i++) acceptance.observe(5, 5);
+  assert(acceptance.probability > 0.99, `${acceptance.probability}`);
+  for (let i = 0; i < 12; i++) acceptance.observe(5, 0);
+  assert(acceptance.probability < 0.4, `${acceptance.probability}`);
+  const half = new Acceptance();
+  for (let i = 0; i < 40; i++) half.observe(7, 1);
+  assert(Math.abs(half.probability - 0.5) < 0.05, `${half.probability}`);
+});
+
+Deno.test("a row without luck is tried again after 8 steps, then 16, 32 and always 64, until a draft is right", () => {
+  const acceptance = new Acceptance();
+  const stepsToProbe = (): number => {
+    let steps = 1;
+    while (!acceptance.skip()) steps++;
+    return steps;
+  };
+  const waits = Array.from({ length: 5 }, () => {
+    const steps = stepsToProbe();
+    acceptance.observe(2, 0);
+    return steps;
+  });
+  assertEquals(waits, [8, 16, 32, 64, 64]);
+  stepsToProbe();
+  acceptance.observe(2, 1);
+  assertEquals(stepsToProbe(), 8);
+});
+
+Deno.test("the cost of a width that was not seen lies between those that were, and a wider step is never the faster one", () => {
+  const cost = new StepCost();
+  assertEquals(cost.estimate(4), null);
+  for (let i = 0; i < 4; i++) {
+    cost.observe(1, 10);
+    cost.observe(5, 18);
+    cost.observe(9, 15);
+  }
+  assertEquals([cost.estimate(1), cost.estimate(3), cost.estimate(5), cost.estimate(9)], [10, 11.25, 15, 15]);
+  assertEquals(cost.estimate(50), 15);
+  assertEquals(cost.estimate(2, [2, 12]), 12);
+});
+
+Deno.test("a step that took long for once does not spoil a width, and old times are forgotten", () => {
+  const cost = new StepCost();
+  for (let i = 0; i < 10; i++) cost.observe(4, 10);
+  cost.observe(4, 500);
+  assert((cost.estimate(4) ?? 0) < 12, `${cost.estimate(4)}`);
+  for (let i = 0; i < 500; i++) cost.observe(1, 5);
+  assertEquals(cost.estimate(4), 5);
+});
+
+Deno.test("steps with drafts are as wide as the native library computes row by row, rows as wide as their heads allow", () => {
+  const source = readFileSync(new URL("../../ffi/src/blas/sgemm.c", import.meta.url), "utf8");
+  assertEquals(Number(/MAX_SKINNY_ROWS = (\d+)/.exec(source)?.[1]), MAX_EXACT_ROWS);
+  const model = { config: { num_attention_heads: 12, num_key_value_heads: 2 }, tensors: [] };
+  const { settings } = makeSpeculation({ speculation: {}, model }, new FakeBackend());
+  assertEquals([settings.maxStepTokens, settings.maxRowTokens], [MAX_EXACT_ROWS, Math.floor(MAX_EXACT_ROWS / 6)]);
+  const invariant = makeSpeculation({ speculation: {}, model, isBatchInvariant: true }, new FakeBackend());
+  assertEquals(invariant.settings.maxStepTokens, undefined);
+});
