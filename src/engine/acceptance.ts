@@ -1,6 +1,6 @@
-/** Before a row has drafted, two of three drafts count as accepted: the first rounds find out. */
-const PRIOR_ACCEPTED = 2;
-const PRIOR_TESTED = 3;
+/** Before a row has drafted, one of two drafts counts as accepted: the first rounds find out. */
+const PRIOR_ACCEPTED = 1;
+const PRIOR_TESTED = 2;
 /** What one tested draft leaves of the weight of those before: about the last dozen decide. */
 const MEMORY = 0.92;
 /** Steps without drafts after which a row tries again, at first and at most; twice as many after every try that failed. */
@@ -32,5 +32,22 @@ export class Acceptance {
   /** The row had drafts to offer and none were worth it. @returns whether it is time to try one all the same. */
   skip(): boolean {
     return ++this.#numSkipped >= this.#probeSteps;
+  }
+}
+
+/** The same for each grade of offers: what is said of good ones must not depend on how the poor ones do. */
+export class GradedAcceptance {
+  readonly #grades = new Map<number, Acceptance>();
+  #current = new Acceptance();
+
+  /** How drafts of this grade have done. The next round that is observed is one of them. */
+  enter(grade: number): Acceptance {
+    this.#current = this.#grades.get(grade) ?? new Acceptance();
+    this.#grades.set(grade, this.#current);
+    return this.#current;
+  }
+
+  observe(numDrafts: number, numAccepted: number): void {
+    this.#current.observe(numDrafts, numAccepted);
   }
 }

@@ -9,6 +9,13 @@ export interface DraftWish {
   readonly numDrafts: number;
 }
 
+/** What a drafter could propose for a row. */
+export interface Offering {
+  readonly maxDrafts: number;
+  /** Offers of one row and the same grade are taken to be right equally often. */
+  readonly grade: number;
+}
+
 /** Proposes tokens for rows. What it proposes changes how fast a row gets its text, never the text. */
 export interface Drafter {
   readonly kind: DraftKind;
@@ -16,8 +23,8 @@ export interface Drafter {
   readonly maxDrafts: number;
   /** What it keeps for each row; goes into the row table. */
   readonly columns: readonly RowColumn[];
-  /** Drafts that it could propose for this row now; 0 when it has none. */
-  offer(sequence: Sequence): number;
+  /** What it could propose for this row now; null when it has nothing. */
+  offer(sequence: Sequence): Offering | null;
   /**
    * Calls `Sequence.propose` for the rows with a wish, with at most so many drafts. Gets all rows that use this drafter, those that still
    * prefill too.

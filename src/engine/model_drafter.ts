@@ -1,7 +1,7 @@
 import type { DrafterBackend } from "./backend.ts";
 import { DraftHistories, type DraftHistory } from "./draft_history.ts";
 import { DraftPlan } from "./draft_plan.ts";
-import type { Drafter, DraftWish } from "./drafter.ts";
+import type { Drafter, DraftWish, Offering } from "./drafter.ts";
 import type { DraftKind } from "./messages.ts";
 import type { RowColumn } from "./rows.ts";
 import { SamplingBatch } from "./sampling_batch.ts";
@@ -37,8 +37,8 @@ export class ModelDrafter implements Drafter {
     this.columns = [this.#histories, this.#sampling];
   }
 
-  offer(sequence: Sequence): number {
-    return this.#histories.of(sequence).isLost ? 0 : this.maxDrafts;
+  offer(sequence: Sequence): Offering | null {
+    return this.#histories.of(sequence).isLost ? null : { maxDrafts: this.maxDrafts, grade: 0 };
   }
 
   observe(plan: StepPlan, isOwn: (sequence: Sequence) => boolean): void {

@@ -1,4 +1,4 @@
-import type { Drafter, DraftWish } from "./drafter.ts";
+import type { Drafter, DraftWish, Offering } from "./drafter.ts";
 import { continuation, NgramIndex, type NgramMatch } from "./ngram_index.ts";
 import { RowStates } from "./row_states.ts";
 import type { RowColumn } from "./rows.ts";
@@ -17,9 +17,11 @@ export class NgramDrafter implements Drafter {
     this.columns = [this.#indices];
   }
 
-  offer(sequence: Sequence): number {
+  /** The more tokens agree, the better the grade. */
+  offer(sequence: Sequence): Offering | null {
     const match = this.#find(sequence);
-    return match === null ? 0 : Math.min(this.maxDrafts, DRAFTS_BY_SIZE[match.size] ?? Infinity);
+    if (match === null) return null;
+    return { maxDrafts: Math.min(this.maxDrafts, DRAFTS_BY_SIZE[match.size] ?? Infinity), grade: match.size };
   }
 
   propose(wishes: readonly DraftWish[]): void {

@@ -1,5 +1,5 @@
 import { VERIFY_MAX_TOKENS } from "../native/structs.ts";
-import { Acceptance } from "./acceptance.ts";
+import { type Acceptance, GradedAcceptance } from "./acceptance.ts";
 import { chooseDraftLengths, MIN_GAIN } from "./draft_lengths.ts";
 import type { Drafter, DraftWish } from "./drafter.ts";
 import type { DraftKind } from "./messages.ts";
@@ -9,7 +9,7 @@ import type { Sequence } from "./sequence.ts";
 import { StepCost } from "./step_cost.ts";
 import type { StepPlan } from "./step_plan.ts";
 
-/** Drafts of a row that is tried again after a while without. */
+/** Drafts of a row that is tried for the first time, or again after a while without. */
 const PROBE_DRAFTS = 2;
 
 export interface SpeculationSettings {
@@ -34,7 +34,7 @@ interface Candidate {
  */
 export class Speculation {
   readonly columns: readonly RowColumn[];
-  readonly #acceptances = new RowStates("acceptance", () => new Acceptance());
+  readonly #acceptances = new RowStates("acceptance", () => new GradedAcceptance());
   readonly #plainCost = new StepCost();
   readonly #roundCost = new StepCost();
   readonly #maxRowTokens: number;
@@ -77,6 +77,7 @@ export class Speculation {
     for (const { sequence, numDrafts } of plan.stepRows) {
       if (numDrafts > 0) this.#acceptances.of(sequence).observe(numDrafts, sequence.numAccepted);
     }
+    for (const cost of [this.#plainCost, this.#roundCost]) cost.pass();
     if (plan.stepRows.some(({ sequence, isSampled }) => !isSampled || sequence.numGenerated <= 1)) return;
     const hasDrafts = plan.numTokens > plan.numRows;
     (hasDrafts ? this.#roundCost : this.#plainCost).observe(plan.numTokens, elapsedMs);
@@ -92,13 +93,17 @@ export class Speculation {
     if (drafter === undefined || sequence.isPrefilling || !sequence.canDraft) return null;
     const numLeft = sequence.maxLength - sequence.length - 1;
     const room = Math.min(numLeft, capacity - sequence.length, this.#maxRowTokens - 1);
-    const maxDrafts = room <= 0 ? 0 : Math.min(room, drafter.offer(sequence));
-    return maxDrafts === 0 ? null : { drafter, sequence, acceptance: this.#acceptances.of(sequence), maxDrafts };
+    const offering = room <= 0 ? null : drafter.offer(sequence);
+    if (offering === null) return null;
+    const acceptance = this.#acceptances.of(sequence).enter(offering.grade);
+    return { drafter, sequence, acceptance, maxDrafts: Math.min(room, offering.maxDrafts) };
   }
 
   #lengths(candidates: readonly Candidate[], numDecoding: number, maxTotal: number): number[] {
     if (!this.settings.isAdaptive) return shareOut(candidates.map(({ maxDrafts }) => maxDrafts), maxTotal);
-    const offers = candidates.map(({ maxDrafts, acceptance }) => ({ maxDrafts, probability: acceptance.probability }));
+    // Where nothing is known of the cost, a first round finds out with few.
+    const most = this.#roundCost.estimate(numDecoding) === null ? PROBE_DRAFTS : Infinity;
+    const offers = candidates.map(({ maxDrafts, acceptance: { probability } }) => ({ maxDrafts: Math.min(maxDrafts, most), probability }));
     const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(numDecoding, numDrafts));
     let numFree = maxTotal - lengths.reduce((sum, length) => sum + length, 0);
     return lengths.map((length, i) => {

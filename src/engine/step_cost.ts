@@ -6,6 +6,8 @@ const NUM_FIRST = 3;
 const MAX_RATIO = 2;
 /** A width that was not seen for so many steps is forgotten: contexts have grown since, or it was measured in a bad moment. */
 const MAX_AGE_STEPS = 400;
+/** The same for a width whose few times may all have been too long. */
+const MAX_FIRST_AGE_STEPS = 32;
 
 interface Entry {
   averageMs: number;
@@ -13,19 +15,27 @@ interface Entry {
   lastStep: number;
 }
 
+/** Tokens of a step, and the milliseconds that it takes. */
+export type Point = readonly [numTokens: number, ms: number];
+
 /** Running averages of step times by the number of tokens in the step. */
 export class StepCost {
   readonly #entries = new Map<number, Entry>();
   #numSteps = 0;
 
-  observe(numTokens: number, ms: number): void {
+  /** Counts a step, whoever's: times age. */
+  pass(): void {
     this.#numSteps++;
+  }
+
+  observe(numTokens: number, ms: number): void {
     const entry = this.#entries.get(numTokens);
-    if (entry === undefined || this.#isOld(entry)) {
+    const isFirst = entry !== undefined && entry.numSeen < NUM_FIRST;
+    if (entry === undefined || (!isFirst && this.#isOld(entry))) {
       this.#entries.set(numTokens, { averageMs: ms, numSeen: 1, lastStep: this.#numSteps });
       return;
     }
-    entry.averageMs = entry.numSeen < NUM_FIRST
+    entry.averageMs = isFirst
       ? Math.min(entry.averageMs, ms)
       : entry.averageMs + WEIGHT * (Math.min(ms, MAX_RATIO * entry.averageMs) - entry.averageMs);
     entry.numSeen++;
@@ -33,25 +43,32 @@ export class StepCost {
   }
 
   /**
-   * Milliseconds that a step of so many tokens takes: between the known widths in a straight line, beyond them like the nearest one, which
-   * is what makes a width that nobody knows worth trying. A wider step is never taken to be the faster one. null when nothing is known.
+   * Milliseconds that a step of so many tokens takes: between the known widths in a straight line, beyond them as the known ones rise. A wider
+   * step is never taken to be the faster one. null when nothing is known.
    *
    * @param known one more width and its milliseconds that the caller knows.
    */
-  estimate(numTokens: number, known: readonly [number, number] | null = null): number | null {
-    let below = known !== null && known[0] <= numTokens ? known : null;
-    let above: readonly [number, number] | null = null;
-    for (const [width, entry] of this.#entries) {
-      if (this.#isOld(entry)) continue;
-      if (width <= numTokens && (below === null || width >= below[0])) below = [width, entry.averageMs];
-      if (width >= numTokens && (above === null || entry.averageMs < above[1])) above = [width, entry.averageMs];
-    }
-    if (below === null || above === null) return below?.[1] ?? above?.[1] ?? null;
-    if (below[1] >= above[1] || below[0] === above[0]) return above[1];
-    return below[1] + (above[1] - below[1]) * (numTokens - below[0]) / (above[0] - below[0]);
+  estimate(numTokens: number, known: Point | null = null): number | null {
+    const points = this.#points(known);
+    const [first, last] = [points[0], points.at(-1)];
+    if (first === undefined || last === undefined) return null;
+    if (numTokens <= first[0]) return first[1];
+    const above = points.findIndex(([width]) => width >= numTokens);
+    const [from, to] = above < 0 ? [first, last] : [points[above - 1] ?? first, points[above] ?? last];
+    const slope = to[0] === from[0] ? 0 : (to[1] - from[1]) / (to[0] - from[0]);
+    return to[1] + slope * (numTokens - to[0]);
+  }
+
+  /** What is known, by width, each time cut to the shortest one of a wider step. */
+  #points(known: Point | null): Point[] {
+    const fresh = [...this.#entries].filter(([, entry]) => !this.#isOld(entry)).map(([width, { averageMs }]): Point => [width, averageMs]);
+    const points = known === null ? fresh : [known, ...fresh.filter(([width]) => width !== known[0])];
+    points.sort(([a], [b]) => b - a);
+    let shortest = Infinity;
+    return points.map(([width, ms]): Point => [width, shortest = Math.min(shortest, ms)]).reverse();
   }
 
   #isOld(entry: Entry): boolean {
-    return this.#numSteps - entry.lastStep > MAX_AGE_STEPS;
+    return this.#numSteps - entry.lastStep > (entry.numSeen < NUM_FIRST ? MAX_FIRST_AGE_STEPS : MAX_AGE_STEPS);
   }
 }

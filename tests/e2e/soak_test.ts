@@ -9,6 +9,8 @@ const SEED = Number(Deno.env.get("ROWLOCK_SOAK_SEED") ?? 1);
 const NUM_CLIENTS = 24;
 /** What the heaps of this process, client and server, may grow by: garbage that is not collected yet. */
 const MAX_HEAP_GROWTH_BYTES = 64 * 2 ** 20;
+/** Small tables that the longest row so far needed; the KV of a single row that stays behind is more, and so are 600 bytes of each of 2,000 requests. */
+const MAX_KEPT_BYTES = 2 ** 20;
 /** Connections that a client which left has not closed yet. */
 const SPARE_HANDLES = 8;
 
@@ -76,7 +78,8 @@ Deno.test(`after ${NUM_REQUESTS} random requests, many of them left, rows, slots
     assertEquals(await control(server), expected);
     const after = await figuresOf(server);
     assertEquals(after.gauges, before.gauges);
-    assertEquals(after.mlxBytes, before.mlxBytes);
+    const kept = after.mlxBytes - before.mlxBytes;
+    assert(kept <= MAX_KEPT_BYTES, `MLX holds ${kept} bytes more than at the beginning, allowed are ${MAX_KEPT_BYTES}`);
     const growth = after.heapBytes - before.heapBytes;
     assert(growth < MAX_HEAP_GROWTH_BYTES, `the heap has grown by ${growth} bytes, allowed are ${MAX_HEAP_GROWTH_BYTES}`);
     if (before.numHandles !== null && after.numHandles !== null) {

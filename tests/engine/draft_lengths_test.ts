@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";
-import { Acceptance } from "../../src/engine/acceptance.ts";
+import { Acceptance, GradedAcceptance } from "../../src/engine/acceptance.ts";
 import { chooseDraftLengths } from "../../src/engine/draft_lengths.ts";
 import { makeSpeculation, MAX_EXACT_ROWS } from "../../src/engine/make_speculation.ts";
 import { StepCost } from "../../src/engine/step_cost.ts";
@@ -52,6 +52,17 @@ Deno.test("a row's chance follows its last dozen of drafts, and drafts after a w
   assert(Math.abs(half.probability - 0.5) < 0.05, `${half.probability}`);
 });
 
+Deno.test("offers of one grade do not suffer from those of another", () => {
+  const graded = new GradedAcceptance();
+  for (let i = 0; i < 20; i++) {
+    graded.enter(2);
+    graded.observe(2, 0);
+    graded.enter(4);
+    graded.observe(5, 5);
+  }
+  assert(graded.enter(2).probability < 0.1 && graded.enter(4).probability > 0.95);
+});
+
 Deno.test("a row without luck is tried again after 8 steps, then 16, 32 and always 64, until a draft is right", () => {
   const acceptance = new Acceptance();
   const stepsToProbe = (): number => {
@@ -78,9 +89,9 @@ Deno.test("the cost of a width that was not seen lies between those that were, a
     cost.observe(5, 18);
     cost.observe(9, 15);
   }
-  assertEquals([cost.estimate(1), cost.estimate(3), cost.estimate(5), cost.estimate(9)], [10, 11.25, 15, 15]);
-  assertEquals(cost.estimate(50), 15);
-  assertEquals(cost.estimate(2, [2, 12]), 12);
+  assertEquals([cost.estimate(1), cost.estimate(3), cost.estimate(5), cost.estimate(9)], [10, 12.5, 15, 15]);
+  assertEquals(cost.estimate(17), 20);
+  assertEquals([cost.estimate(2, [2, 12]), cost.estimate(1, [2, 12])], [12, 10]);
 });
 
 Deno.test("a step that took long for once does not spoil a width, and old times are forgotten", () => {
@@ -88,8 +99,15 @@ Deno.test("a step that took long for once does not spoil a width, and old times 
   for (let i = 0; i < 10; i++) cost.observe(4, 10);
   cost.observe(4, 500);
   assert((cost.estimate(4) ?? 0) < 12, `${cost.estimate(4)}`);
-  for (let i = 0; i < 500; i++) cost.observe(1, 5);
-  assertEquals(cost.estimate(4), 5);
+  cost.observe(1, 5);
+  for (let steps = 0; steps < 401; steps++) cost.pass();
+  assertEquals(cost.estimate(4), null);
+  // A width that was seen once, in a bad moment perhaps, is tried again sooner; the better time counts then.
+  cost.observe(4, 500);
+  for (let steps = 0; steps < 33; steps++) cost.pass();
+  assertEquals(cost.estimate(4), null);
+  cost.observe(4, 10);
+  assertEquals(cost.estimate(4), 10);
 });
 
 Deno.test("steps with drafts are as wide as the native library computes row by row, rows as wide as their heads allow", () => {

@@ -134,6 +134,15 @@ Deno.test("timings add up to the time from submit to finish", () => {
   assert(queueMs + prefillMs + decodeMs < nowMs - start && queueMs > prefillMs);
 });
 
+Deno.test("the first update with tokens tells what went before it, so that who leaves early knows", () => {
+  let nowMs = 1000;
+  const run = new CoreRun(new EngineCore(new FakeBackend(), { ...LIMITS, maxBatch: 1 }, () => nowMs++));
+  run.submit(request("a", { maxTokens: 4 }), request("b", { maxTokens: 4 })).finish();
+  const timings = run.answers.get("b")?.updates.map((update) => update.timings) ?? [];
+  const last = timings.at(-1)!;
+  assertEquals(timings, [{ queueMs: last.queueMs, prefillMs: last.prefillMs, decodeMs: 0 }, undefined, undefined, last]);
+});
+
 Deno.test("stats count steps, rows and tokens", () => {
   const run = CoreRun.with(new FakeBackend()).submit(
     request("a", { maxTokens: 5 }),

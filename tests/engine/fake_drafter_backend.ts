@@ -67,6 +67,7 @@ export class FakeDrafterBackend implements DrafterBackend {
     if (features.length !== tokens.length) this.#fault(`${tokens.length} tokens come with ${features.length} features`);
     for (const [i, token] of tokens.entries()) {
       const history = this.#checked(features[i], offset + i);
+      if (entries.length > 0 && !isSame(entries.at(-1)!, history)) this.#fault(`Entry ${offset + i} follows one of another text`);
       const extended = Int32Array.from([...history, token]);
       entries.push(extended);
       this.#features.push(extended);
@@ -77,7 +78,13 @@ export class FakeDrafterBackend implements DrafterBackend {
   /** A block knows the newest token only: its further drafts are guesses at what follows. */
   #addBlock(slot: number, offset: number, tokens: Int32Array, outputs: number, features: readonly Int32Array[]): void {
     const entries = this.#entriesUpTo(slot, offset);
-    for (const [i, feature] of features.entries()) entries.push(this.#checked(feature, offset + i));
+    for (const [i, feature] of features.entries()) {
+      const history = this.#checked(feature, offset + i);
+      if (entries.length > 0 && !isSame(entries.at(-1)!, history.slice(0, -1))) {
+        this.#fault(`Entry ${offset + i} follows one of another text`);
+      }
+      entries.push(history);
+    }
     const [newest = -1, ...masks] = tokens;
     if (outputs !== masks.length || masks.some((mask) => mask !== MASK)) {
       this.#fault(`A block of ${tokens.join(" ")} wants ${outputs} outputs`);
@@ -112,4 +119,8 @@ export class FakeDrafterBackend implements DrafterBackend {
   #fault(text: string): void {
     this.faults.push(text);
   }
+}
+
+function isSame(a: Int32Array, b: Int32Array): boolean {
+  return a.length === b.length && a.every((token, i) => token === b[i]);
 }

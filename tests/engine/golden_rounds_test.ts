@@ -1,7 +1,7 @@
 /** Every kind of drafter through the engine against the golden rounds: drafts, acceptance and what is emitted, alone, together and in chunks. */
 import { fileURLToPath } from "node:url";
 import { assertEquals } from "@std/assert";
-import type { Drafter, DraftWish } from "../../src/engine/drafter.ts";
+import type { Drafter, DraftWish, Offering } from "../../src/engine/drafter.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { DrafterSpec, DraftKind } from "../../src/engine/messages.ts";
 import { ModelDrafter } from "../../src/engine/model_drafter.ts";
@@ -38,7 +38,7 @@ class RecordingDrafter implements Drafter {
     ({ kind: this.kind, maxDrafts: this.maxDrafts, columns: this.columns } = inner);
   }
 
-  offer(sequence: Sequence): number {
+  offer(sequence: Sequence): Offering | null {
     return this.inner.offer(sequence);
   }
 

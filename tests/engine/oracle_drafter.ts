@@ -1,5 +1,5 @@
 /** A drafter that knows the answers and says them right part of the time. */
-import type { Drafter, DraftWish } from "../../src/engine/drafter.ts";
+import type { Drafter, DraftWish, Offering } from "../../src/engine/drafter.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { RowStates } from "../../src/engine/row_states.ts";
@@ -21,8 +21,9 @@ export class OracleDrafter implements Drafter {
     this.columns = [this.#texts];
   }
 
-  offer(sequence: Sequence): number {
-    return Math.min(this.maxDrafts, Math.max(0, this.#texts.of(sequence).length - sequence.numGenerated));
+  offer(sequence: Sequence): Offering | null {
+    const numLeft = this.#texts.of(sequence).length - sequence.numGenerated;
+    return numLeft <= 0 ? null : { maxDrafts: Math.min(this.maxDrafts, numLeft), grade: 0 };
   }
 
   propose(wishes: readonly DraftWish[]): void {

@@ -44,3 +44,23 @@ Deno.test("every request has one line, a stream's when it has ended", async () =
   assertEquals([requestId, outcome, promptTokens, completionTokens], ["req_id0", "ok", 21, 3]);
   assertEquals([queueMs, decodeMs, tokensPerSecond], [1, 4, 750]);
 });
+
+Deno.test("an answer that a stop string or its client ends has its times too, in the log and in the answer", async () => {
+  for (const logFormat of ["text", "json"] as const) {
+    const { post, log } = testApp(new FakeEngine(() => ({ tokens: say("one two three") })), { logFormat });
+    const { timings } = await (await post("/v1/chat/completions", { ...HELLO, stop: "two" })).json();
+    assertEquals([timings.queue_ms, timings.prefill_ms], [1, 2]);
+    assertEquals(timings.decode_ms > 0 && timings.tokens_per_second > 0, true);
+    const response = await post("/v1/chat/completions", { ...HELLO, stream: true });
+    const reader = response.body!.getReader();
+    for (let i = 0; i < 3; i++) await reader.read();
+    await reader.cancel();
+    for (const line of log) {
+      if (logFormat === "json") {
+        const { queueMs, prefillMs, decodeMs } = JSON.parse(line);
+        assertEquals([queueMs, prefillMs, decodeMs > 0], [1, 2, true]);
+      } else assertEquals(/ {2}queue 1 ms {2}prefill 2 ms {2}decode \d+ ms {2}[\d.]+ tok\/s {2}req_id\d$/.test(line), true, line);
+    }
+    assertEquals([log.length, log[1]!.includes("disconnected")], [2, true]);
+  }
+});

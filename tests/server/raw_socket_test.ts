@@ -129,3 +129,20 @@ Deno.test("a body that arrives byte by byte within its time is served, and nobod
     assertEquals(statusesOf(await slow.read()), [200]);
   });
 });
+
+Deno.test("300 clients that vanish at once, in the middle of a request or of an answer, leave nothing behind", async () => {
+  const engine = new FakeEngine(() => ({ tokens: [97], isStalled: true }));
+  await withFakeServer(engine, { maxQueue: 1000 }, async ({ port, app }) => {
+    const request = rawPost(CHAT, JSON.stringify({ ...HELLO, stream: true }));
+    const connections = await Promise.all(Array.from({ length: 300 }, () => RawConnection.open(port)));
+    await Promise.all(connections.map((connection, i) => connection.send(i % 3 === 0 ? request.slice(0, -5) : request)));
+    while (engine.requests.length < 200) await tick(2);
+    for (const connection of connections) connection.close();
+    for (let i = 0; i < 400 && engine.numLive > 0; i++) await tick(5);
+    assertEquals([engine.requests.length, engine.numLive, app.numLive], [200, 0, 0]);
+    engine.script = () => ({ tokens: say("Hello") });
+    using control = await RawConnection.open(port);
+    await control.send(rawPost(CHAT, BODY, CLOSE));
+    assertEquals(statusesOf(await control.read()), [200]);
+  });
+});

@@ -13,6 +13,14 @@ export interface StreamTiming {
   readonly ttftMs: number;
   readonly totalMs: number;
   readonly numTokens: number;
+  /** When each piece of text came, in milliseconds after the request was sent. */
+  readonly arrivalsMs: readonly number[];
+}
+
+export interface StreamOptions {
+  /** Leaves the request: it fails with the signal's reason. */
+  readonly signal?: AbortSignal | null;
+  readonly onFirstText?: () => void;
 }
 
 interface Chunk {
@@ -25,24 +33,31 @@ interface Chunk {
  * Sends `body` and reads the stream to its end. Tokens are those of the usage chunk, or the number of deltas where a server sends none.
  * @throws {Error} for an error status, an error event, and a stream without a token.
  */
-export async function timeStream(server: BenchServer, body: Readonly<Record<string, unknown>>): Promise<StreamTiming> {
+export async function timeStream(
+  server: BenchServer,
+  body: Readonly<Record<string, unknown>>,
+  { signal = null, onFirstText }: StreamOptions = {},
+): Promise<StreamTiming> {
   const startedMs = performance.now();
   const response = await fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: server.model, stream: true, stream_options: { include_usage: true }, ...body }),
+    signal,
   });
   if (!response.ok || response.body === null) throw new Error(`${server.name} answered ${response.status}: ${await response.text()}`);
-  let [ttftMs, numDeltas, numUsageTokens] = [-1, 0, 0];
+  const arrivalsMs: number[] = [];
+  let numUsageTokens = 0;
   for await (const chunk of chunksOf(response.body)) {
     if (chunk.error !== undefined) throw new Error(`${server.name} sent an error: ${JSON.stringify(chunk.error)}`);
     if (chunk.choices?.[0]?.delta?.content) {
-      if (numDeltas++ === 0) ttftMs = performance.now() - startedMs;
+      if (arrivalsMs.push(performance.now() - startedMs) === 1) onFirstText?.();
     }
     numUsageTokens = chunk.usage?.completion_tokens ?? numUsageTokens;
   }
-  if (numDeltas === 0) throw new Error(`${server.name} sent a stream without a token`);
-  return { ttftMs, totalMs: performance.now() - startedMs, numTokens: numUsageTokens || numDeltas };
+  const [ttftMs] = arrivalsMs;
+  if (ttftMs === undefined) throw new Error(`${server.name} sent a stream without a token`);
+  return { ttftMs, totalMs: performance.now() - startedMs, numTokens: numUsageTokens || arrivalsMs.length, arrivalsMs };
 }
 
 /** Servers of this protocol write every event as one `data:` line. */
