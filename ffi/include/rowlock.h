@@ -76,7 +76,8 @@ RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
 RL_API int32_t rl_cache_new(rl_model* model, rl_cache** out);
 RL_API int32_t rl_cache_free(rl_cache* cache);
 
-/* Gives every layer room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back. */
+/* Gives every layer room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back.
+ * After an error the slots and tokens that were there, and that the new size has room for, are as they were. */
 RL_API int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity);
 
 /* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). A recurrent state is copied as it is: it stands

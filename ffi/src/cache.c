@@ -60,7 +60,7 @@ static int min_int(int a, int b) { return a < b ? a : b; }
 /* Zeros of the new size with the old content in their corner. */
 static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
   mlx_array fresh = op_zeros(s, sized(&state, which, slots, capacity), 4, state.dtypes[which]);
-  if (old.ctx == NULL) return fresh;
+  if (old.ctx == NULL || cache->num_slots == 0) return fresh;
   mlx_array kept = op_slice(s, old, 0, 0, min_int(slots, cache->num_slots));
   if (!state.is_recurrent) kept = op_slice(s, kept, 2, 0, min_int(capacity, cache->capacity));
   return op_update(s, fresh, kept, SHAPE(0, 0, 0, 0));
@@ -90,9 +90,10 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
     scope s = scope_open(cache->model->stream);
     status = replace_evaluated(&s, own, resized(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
   }
-  if (status != RL_OK) return free_layers(cache), status; /* layers of different sizes are of no use */
-  cache->num_slots = slots, cache->capacity = capacity;
-  return RL_OK;
+  /* A layer that has grown before another one could not does no harm: what all of them have room for counts, and it was there before. */
+  cache->num_slots = status == RL_OK ? slots : min_int(slots, cache->num_slots);
+  cache->capacity = status == RL_OK ? capacity : min_int(capacity, cache->capacity);
+  return status;
 }
 
 /* Slot `to` of one array := `rows` (one slot; its first tokens in keys and values), in place. */
