@@ -20,6 +20,7 @@ const HELP = `Usage: deno task bench:peers [flags]
   --loads LIST      loads to run, by key: ${makeLoads(FULL).map(({ key }) => key).join(", ")} (default: all)
   --quick           smaller loads, one round, under 6 minutes
   --rounds N        rounds; the median counts (default: 3, with --quick 1)
+  --llama-threads N threads of llama.cpp, which spin and crawl where others need a core of theirs (default: one less than there are)
   --minutes N       no round begins that would end later (default: 24, with --quick 5.5)
 What has to be installed is installed before the clock starts.`;
 
@@ -33,13 +34,14 @@ interface Settings {
   readonly isQuick: boolean;
   readonly maxRounds: number;
   readonly budgetMs: number;
+  readonly llamaThreads: number;
 }
 
 function parseSettings(args: string[]): Settings {
   const text = { type: "string" } as const;
   const { values } = parseArgs({
     args,
-    options: { only: text, loads: text, quick: { type: "boolean", default: false }, rounds: text, minutes: text },
+    options: { only: text, loads: text, quick: { type: "boolean", default: false }, rounds: text, minutes: text, "llama-threads": text },
   });
   const isQuick = values.quick;
   const only = values.only?.split(",") ?? PEER_NAMES;
@@ -51,6 +53,7 @@ function parseSettings(args: string[]): Settings {
     isQuick,
     maxRounds: positive("--rounds", values.rounds ?? (isQuick ? "1" : "3")),
     budgetMs: 60_000 * positive("--minutes", values.minutes ?? (isQuick ? "5.5" : "24")),
+    llamaThreads: positive("--llama-threads", values["llama-threads"] ?? `${Math.max(1, os.availableParallelism() - 1)}`),
   };
 }
 
@@ -79,7 +82,13 @@ async function bench(settings: Settings): Promise<void> {
     throw new Error("The model has no tokenizer or no chat template, the benchmark needs both");
   }
   const maxRows = Math.max(...sizes.rows, sizes.numSharing);
-  const launches = await preparePeers(settings.names, { libraryPath, modelPath, maxRows, maxContext: longestRequest(sizes) }, progress);
+  const launches = await preparePeers(settings.names, {
+    libraryPath,
+    modelPath,
+    maxRows,
+    maxContext: longestRequest(sizes),
+    llamaThreads: settings.llamaThreads,
+  }, progress);
   const loadBefore = Deno.loadavg()[0] ?? 0;
   const { results, numRounds } = await runRounds(
     launches,
@@ -91,7 +100,9 @@ async function bench(settings: Settings): Promise<void> {
   const names = launches.map(({ name }) => name);
   console.log(
     `${describeMachine()}; SmolLM2-135M-Instruct, float32 on MLX, Q4_1 in llama.cpp; mlx-lm ${VERSIONS.mlxLm}, mlx-vlm ${VERSIONS.mlxVlm},
-node-llama-cpp ${VERSIONS.nodeLlamaCpp}. Median of ${numRounds} rounds; in brackets: ${names[0] ?? "ours"} / that server.\n`,
+node-llama-cpp ${VERSIONS.nodeLlamaCpp} on ${settings.llamaThreads} of the threads. Median of ${numRounds} rounds; in brackets: ${
+      names[0] ?? "ours"
+    } / that server.\n`,
   );
   console.log(peersTable(names, [...loads, START], results));
   if (loadBefore > MAX_LOAD) {

@@ -25,7 +25,7 @@ export async function installPython(progress: Progress): Promise<Installed> {
   const backend = Deno.build.os === "darwin" ? "mlx" : "mlx[cpu]";
   const packages = [`mlx-lm==${VERSIONS.mlxLm}`, `mlx-vlm==${VERSIONS.mlxVlm}`, backend];
   const name = `python-${VERSIONS.mlxLm}-${VERSIONS.mlxVlm}`;
-  return await once(name, progress, async (folder) => [
+  return await once(name, progress, (folder) => [
     // Links to the interpreter stand in the scripts, so the environment is made where it stays.
     ["python3", "-m", "venv", folder],
     [join(folder, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", ...packages],
@@ -57,7 +57,7 @@ export async function exportModel(ggufPath: string, progress: Progress): Promise
 }
 
 /** Runs the commands that `prepare` gives, once; a file marks a folder as whole. */
-async function once(name: string, progress: Progress, prepare: (folder: string) => Promise<string[][]>): Promise<Installed> {
+async function once(name: string, progress: Progress, prepare: (folder: string) => string[][] | Promise<string[][]>): Promise<Installed> {
   const folder = join(peersFolder(), name);
   const mark = join(folder, "installed");
   const install = async (): Promise<string | null> => {

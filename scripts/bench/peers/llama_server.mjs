@@ -2,25 +2,23 @@
 /**
  * llama.cpp behind the one route that the benchmark calls, on Node. The bindings batch the sequences of a context; a request takes the free
  * sequence that has most of its prompt already, as llama.cpp's own server does.
- * Arguments: folder with node_modules, GGUF file, port, number of sequences, tokens of one sequence.
+ * Arguments: folder with node_modules, GGUF file, port, number of sequences, tokens of one sequence, threads.
  */
 import { createServer } from "node:http";
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [folder, modelPath, port, numSequences, contextSize] = process.argv.slice(2);
+const [folder, modelPath, port, numSequences, contextSize, numThreads] = process.argv.slice(2);
 const load = (name, entry) => import(pathToFileURL(join(folder, "node_modules", name, entry)).href);
 const { getLlama } = await load("node-llama-cpp", "dist/index.js");
 const { Template } = await load("@huggingface/jinja", "dist/index.js");
 
 const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", progressLogs: false });
 const model = await llama.loadModel({ modelPath });
-const numThreads = availableParallelism();
 const context = await model.createContext({
   sequences: Number(numSequences),
   contextSize: Number(contextSize),
-  threads: { ideal: numThreads, min: numThreads },
+  threads: { ideal: Number(numThreads), min: Number(numThreads) },
 });
 const template = new Template(model.fileInfo.metadata.tokenizer.chat_template);
 const free = Array.from({ length: Number(numSequences) }, () => context.getSequence());

@@ -17,6 +17,8 @@ export interface LoadContext {
 export interface Load extends LoadLines {
   /** Only this server can do it. @default all of them */
   readonly only?: string;
+  /** Run in the first round only. */
+  readonly isLong?: boolean;
   /** @throws {Error} when a request fails or the signal ends it. */
   readonly run: (context: LoadContext) => Promise<Record<string, number>>;
 }
@@ -39,13 +41,13 @@ export interface Sizes {
 export const FULL: Sizes = {
   longPrompt: 512,
   prompt: 128,
-  answer: 64,
+  answer: 48,
   rows: [1, 5, 8, 16, 32],
   seededRows: [8, 16],
-  seededAnswer: 24,
+  seededAnswer: 16,
   ratesPerSecond: [0.5, 1],
   arrivalSeconds: 12,
-  numSharing: 16,
+  numSharing: 8,
   sharedPrefix: 512,
   stallPrompt: 2048,
 };
@@ -74,34 +76,28 @@ const SHARING_ANSWER = 8;
 const STALLED_ROWS = 8;
 const STALLED_ANSWER = 64;
 
+const MANY_ROWS = 32;
+
 export function makeLoads(sizes: Sizes): Load[] {
+  const { longPrompt, prompt, answer, seededAnswer, numSharing, sharedPrefix } = sizes;
+  const rowsOf = (numRows: number): string => numRows === 1 ? "1 row" : `${numRows} rows`;
+  const greedy = sizes.rows.map((numRows): Load => ({
+    ...batch(`greedy${numRows}`, `${rowsOf(numRows)}, ${prompt}/${answer}`, "greedy", numRows, prompt, answer),
+    isLong: numRows >= MANY_ROWS,
+  }));
+  const seeded = sizes.seededRows.map((numRows, i): Load => {
+    const title = `${rowsOf(numRows)}, ${prompt}/${seededAnswer}, own temperature and seed`;
+    return { ...batch(`seeded${numRows}`, title, "distinct", numRows, prompt, seededAnswer), isLong: i > 0 };
+  });
   return [
-    batch("one", `1 row, ${sizes.longPrompt}/${sizes.answer}`, "greedy", 1, sizes.longPrompt, sizes.answer),
-    ...sizes.rows.map((rows) =>
-      batch(
-        `greedy${rows}`,
-        `${rows} ${rows === 1 ? "row" : "rows"}, ${sizes.prompt}/${sizes.answer}`,
-        "greedy",
-        rows,
-        sizes.prompt,
-        sizes.answer,
-      )
-    ),
-    ...sizes.seededRows.map((rows) =>
-      batch(
-        `seeded${rows}`,
-        `${rows} rows, ${sizes.prompt}/${sizes.seededAnswer}, own temperature and seed`,
-        "distinct",
-        rows,
-        sizes.prompt,
-        sizes.seededAnswer,
-      )
-    ),
-    ...sizes.ratesPerSecond.map((rate) => arriving(rate, sizes)),
-    sharing("shared", `${sizes.numSharing} × the same ${sizes.sharedPrefix}-token prefix`, sizes, true),
-    sharing("unshared", `${sizes.numSharing} × a ${sizes.sharedPrefix}-token prefix of its own`, sizes, false),
+    batch("one", `1 row, ${longPrompt}/${answer}`, "greedy", 1, longPrompt, answer),
+    ...greedy,
+    ...seeded,
+    ...sizes.ratesPerSecond.map((rate): Load => ({ ...arriving(rate, sizes), isLong: rate < 1 })),
+    sharing("shared", `${numSharing} × the same ${sharedPrefix}-token prefix`, sizes, true),
+    { ...sharing("unshared", `${numSharing} × a ${sharedPrefix}-token prefix of its own`, sizes, false), isLong: true },
     stalling(sizes),
-    ...[1, 8].map((rows) => speculating(rows, sizes)),
+    ...[1, 8].map((numRows) => speculating(numRows, sizes)),
   ];
 }
 
@@ -211,14 +207,14 @@ function stalling({ prompt, stallPrompt }: Sizes): Load {
   };
 }
 
-/** Prompt lookup on texts that repeat their prompts, and without it. */
+/** Prompt lookup on texts that repeat their prompts, and without it; the words differ, so that no cache of prefixes counts. */
 function speculating(numRows: number, { prompt, answer }: Sizes): Load {
   const run = async (context: LoadContext): Promise<Record<string, number>> => {
     const rates = { off: NaN, on: NaN };
-    for (const [name, speculative] of [["off", false], ["on", "ngram"]] as const) {
+    for (const [name, speculative, seed] of [["off", false, context.seed], ["on", "ngram", context.seed + 100]] as const) {
       const rows = Array.from(
         { length: numRows },
-        (_, row) => `Repeat this word for word: ${context.prompts.words(prompt / 2, context.seed + row)}`,
+        (_, row) => `Repeat this word for word: ${context.prompts.words(prompt / 2, seed + row)}`,
       );
       const { result, elapsedMs } = await clocked(() =>
         Promise.all(rows.map((content, row) => ask(context, content, { ...requestBody("greedy", row, answer), speculative })))

@@ -17,6 +17,7 @@ export interface PeerSettings {
   readonly maxRows: number;
   /** Tokens of the longest request. */
   readonly maxContext: number;
+  readonly llamaThreads: number;
 }
 
 /** Sets up the servers that are named; those that cannot be had are said and left out. */
@@ -94,9 +95,16 @@ async function fastBlas(): Promise<Record<string, string>> {
   throw new Error(`No OpenBLAS for the Python servers; install libopenblas0-pthread. Looked for ${OPENBLAS_PATHS.join(", ")}`);
 }
 
-function llamaServer(installed: Installed, { modelPath, maxRows, maxContext }: PeerSettings): Launch | { readonly missing: string } {
+function llamaServer(installed: Installed, settings: PeerSettings): Launch | { readonly missing: string } {
   if ("missing" in installed) return installed;
   const script = fileURLToPath(new URL("./llama_server.mjs", import.meta.url));
-  const command = (port: number): string[] => ["node", script, installed.folder, modelPath, `${port}`, `${maxRows}`, `${maxContext}`];
+  const { modelPath, maxRows, maxContext, llamaThreads } = settings;
+  const command = (port: number): string[] => [
+    "node",
+    script,
+    installed.folder,
+    modelPath,
+    ...[port, maxRows, maxContext, llamaThreads].map(String),
+  ];
   return { name: "llama.cpp", model: "default", command, env: {} };
 }

@@ -8,7 +8,7 @@ import { type Launch, ServerProcess } from "./server_process.ts";
 
 export interface RoundSettings {
   readonly maxRounds: number;
-  /** No round begins that would, at the pace of the one before, end later. What still runs at the end is given up. */
+  /** No round begins that would, if it takes as long as the one before, end later. What still runs at the end is given up. */
   readonly budgetMs: number;
   /** A load that takes longer is given up. */
   readonly loadTimeoutMs: number;
@@ -23,6 +23,7 @@ export const START: LoadLines = {
   ],
 };
 
+const TIME_UP = "the time for the whole run was up";
 const WARM_UP_ANSWER = 8;
 const SEEDS_PER_LOAD = 1000;
 
@@ -37,20 +38,17 @@ export async function runRounds(
   const results = new PeerResults();
   const startedMs = performance.now();
   const budget = AbortSignal.timeout(settings.budgetMs);
-  let numRounds = 0;
-  while (numRounds < settings.maxRounds && hasTimeFor(numRounds, performance.now() - startedMs, settings.budgetMs)) {
+  let [numRounds, lastRoundMs] = [0, 0];
+  while (numRounds < settings.maxRounds && performance.now() - startedMs + lastRoundMs <= settings.budgetMs) {
+    const roundStartMs = performance.now();
     for (const launch of rotate(launches, numRounds)) {
       progress.note(`Round ${numRounds + 1} of up to ${settings.maxRounds}: ${launch.name}`);
       await visit({ launch, loads, prompts, results, budget, settings, round: numRounds, progress });
     }
+    lastRoundMs = performance.now() - roundStartMs;
     numRounds++;
   }
   return { results, numRounds };
-}
-
-/** Whether one more round fits, when it takes as long as those before did on average. */
-export function hasTimeFor(numRounds: number, elapsedMs: number, budgetMs: number): boolean {
-  return numRounds === 0 || elapsedMs + elapsedMs / numRounds <= budgetMs;
 }
 
 /** The same servers, another first: none is always measured when the machine has just become warm. */
@@ -70,10 +68,15 @@ interface Visit {
   readonly progress: Progress;
 }
 
+/** Loads that take long are run in the first round only. */
+export function isDue({ only, isLong }: Load, server: string, round: number): boolean {
+  return (only === undefined || only === server) && (round === 0 || isLong !== true);
+}
+
 /** A server that failed a load may still be at work on it, or broken: it is started anew for the next one. */
 async function visit(one: Visit): Promise<void> {
   const { launch, results, budget, round, progress } = one;
-  const pending = one.loads.filter((load) => load.only === undefined || load.only === launch.name);
+  const pending = one.loads.filter((load) => isDue(load, launch.name, round));
   let isFirstStart = true;
   while (pending.length > 0 && !budget.aborted) {
     try {
@@ -89,6 +92,7 @@ async function visit(one: Visit): Promise<void> {
       for (const load of pending.splice(0)) results.add(launch.name, load.key, { fault });
     }
   }
+  for (const load of pending) results.add(launch.name, load.key, { fault: TIME_UP });
 }
 
 async function startValues(firstTokenMs: number, process: ServerProcess): Promise<Record<string, number>> {
@@ -120,9 +124,7 @@ async function runLoad(one: Visit, load: Load, { server }: ServerProcess): Promi
     return true;
   } catch (error) {
     left.abort();
-    // The end of the whole run says nothing about the server.
-    if (budget.aborted) return false;
-    const fault = timeout.aborted ? `took more than ${settings.loadTimeoutMs / 1000} s` : firstLine(error);
+    const fault = budget.aborted ? TIME_UP : timeout.aborted ? `took more than ${settings.loadTimeoutMs / 1000} s` : firstLine(error);
     results.add(launch.name, load.key, { fault });
     progress.note(`${launch.name}, ${load.title}: ${fault}`);
     return false;

@@ -1,0 +1,84 @@
+/** A backend whose calls are timed. */
+import type { BackendMemory, ModelBackend } from "../../../src/engine/backend.ts";
+import type { StepPlan } from "../../../src/engine/step_plan.ts";
+import type { SampleCall } from "../../../src/native/step_output.ts";
+import type { ThreadClock } from "./thread_clock.ts";
+
+/** Milliseconds of the last step. */
+export interface StepCalls {
+  /** Building the graph and launching it: what the engine's thread computes of it. The rest of the call it waits, for MLX takes only a few operations ahead. */
+  launchMs: number;
+  /** The whole of forward and draw; without the draw itself this is the launch and the device's time. */
+  backendMs: number;
+  /** The draw, and the wait for the logits where that was not done before. */
+  sampleMs: number;
+  /** The wait apart and the copy that comes with it; 0 unless the backend is told to wait for the logits before the draw. */
+  extraMs: number;
+}
+
+export class TimedBackend implements ModelBackend {
+  readonly facts;
+  readonly drafter = null;
+  readonly last: StepCalls = { launchMs: 0, backendMs: 0, sampleMs: 0, extraMs: 0 };
+  /** Waits for the logits before the draw, so that the two can be told apart. */
+  isSplit = false;
+  #logits = new Float32Array(0);
+
+  constructor(readonly inner: ModelBackend, readonly clock: ThreadClock) {
+    this.facts = inner.facts;
+  }
+
+  forward(plan: StepPlan): void {
+    const [startMs, startCpuMs] = [performance.now(), this.clock.nowMs()];
+    this.inner.forward(plan);
+    this.last.launchMs = this.clock.nowMs() - startCpuMs;
+    this.last.backendMs = performance.now() - startMs;
+  }
+
+  sample(call: SampleCall): void {
+    this.last.extraMs = 0;
+    if (this.isSplit) this.#waitApart(call.numRows);
+    const startMs = performance.now();
+    this.inner.sample(call);
+    this.last.sampleMs = performance.now() - startMs;
+    this.last.backendMs += this.last.sampleMs;
+  }
+
+  /** Logits can be waited for only by copying them. */
+  #waitApart(numRows: number): void {
+    const numLogits = numRows * this.facts.vocabSize;
+    if (this.#logits.length < numLogits) this.#logits = new Float32Array(numLogits);
+    const logits = this.#logits.subarray(0, numLogits);
+    const startMs = performance.now();
+    this.inner.readLogits(logits);
+    this.last.extraMs = performance.now() - startMs;
+  }
+
+  resize(slots: number, capacity: number): void {
+    this.inner.resize(slots, capacity);
+  }
+
+  move(from: number, to: number, length: number): void {
+    this.inner.move(from, to, length);
+  }
+
+  clear(slot: number): void {
+    this.inner.clear(slot);
+  }
+
+  keep(slots: readonly number[], kept: readonly number[]): void {
+    this.inner.keep(slots, kept);
+  }
+
+  readLogits(logits: Float32Array<ArrayBuffer>): void {
+    this.inner.readLogits(logits);
+  }
+
+  memory(): BackendMemory {
+    return this.inner.memory();
+  }
+
+  close(): void {
+    this.inner.close();
+  }
+}
