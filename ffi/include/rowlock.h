@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 2
+#define RL_ABI_VERSION 3
 
 enum {
   RL_OK = 0,
@@ -33,6 +33,7 @@ enum {
 
 typedef struct rl_model rl_model;   /* weights of one checkpoint */
 typedef struct rl_cache rl_cache;   /* KV (and recurrent) state of all slots of one model */
+typedef struct rl_page rl_page;     /* a copy of some tokens of one slot */
 typedef struct rl_output rl_output; /* what one forward or draft leaves: logits rows, features for drafters; reused from step to step */
 typedef struct rl_drafter rl_drafter; /* weights that propose tokens for one model; shares the model's embedding and output head */
 
@@ -95,6 +96,24 @@ RL_API int32_t rl_cache_keep(rl_cache* cache, const int32_t* slots, const int32_
 
 /* out[0..2] = slots, capacity in tokens, bytes held (without the states that a verification keeps until the next call). */
 RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);
+
+/* ---- pages ---------------------------------------------------------------------------------------------------------------- */
+
+enum { RL_PAGE_STATE = 1 };
+
+/* Copies the KV of a slot's tokens [start, start + length), in all layers, into a page of its own. Waits for it. The page belongs to the thread
+ * of the cache's model (or drafter) and has to be freed before that; the cache may be resized or freed meanwhile.
+ * flags: 0, or RL_PAGE_STATE to copy the recurrent layers' states too. They stand for all tokens of the row, so that makes sense only while
+ * the slot's state is exactly that after token start + length - 1; without recurrent layers the flag changes nothing. */
+RL_API int32_t rl_page_save(rl_cache* cache, int32_t slot, int32_t start, int32_t length, int32_t flags, rl_page** out);
+
+/* Writes a page's KV to tokens [start, start + its length) of a slot, in place, and its recurrent states, if it has them, to the slot: then
+ * the row may go on behind the page. Keys have their positions in them, so `start` is where the page was saved from. Waits for it. */
+RL_API int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t start);
+
+/* *out = bytes that the page holds. */
+RL_API int32_t rl_page_bytes(const rl_page* page, int64_t* out);
+RL_API int32_t rl_page_free(rl_page* page);
 
 /* ---- forward -------------------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ import { ensureLibrary } from "../build_ffi.ts";
 import { ensureModel } from "../setup.ts";
 import { partsOf, type StepLine, stepTable } from "./step/step_parts.ts";
 import { LIMITS, requestsOf, runCore, runServed, runWorker, type StepCase } from "./step/step_runs.ts";
-import { ThreadClock } from "./step/thread_clock.ts";
+import { ThreadClock } from "../../src/native/thread_clock.ts";
 import { TimedBackend } from "./step/timed_backend.ts";
 
 const HELP = `Usage: deno task bench:step [flags]

@@ -62,6 +62,13 @@ export const SERVE_FLAGS = {
     max: 1_000_000,
     help: "Requests that may wait for a row; the next one is answered 429",
   }),
+  prefixCacheMb: integer({
+    placeholder: "MB",
+    default: 512,
+    min: 0,
+    max: 10_000_000,
+    help: "Memory of each model for what was computed before, so that prompts which begin the same start there; 0 turns it off",
+  }),
   batchInvariant: onOff({
     help: "A request's text and logprobs are the same bits whatever else runs; long prompts take longer. Only on a CPU device",
   }),

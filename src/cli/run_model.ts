@@ -11,12 +11,13 @@ import { findModel, readModel } from "./model_source.ts";
 import { DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
-const { maxContext, prefillChunk, batchInvariant, noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
+const { maxContext, prefillChunk, prefixCacheMb, batchInvariant, noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
 
 export const RUN_FLAGS = {
   system: text({ placeholder: "TEXT", default: null, help: "Instructions for the model, before the conversation" }),
   maxContext,
   prefillChunk,
+  prefixCacheMb,
   batchInvariant,
   noSpeculation,
   draftModel,

@@ -7,7 +7,7 @@ import { chooseDrafter, type DraftSettings } from "./choose_drafter.ts";
 export const DEFAULT_MAX_CONTEXT = 8192;
 
 export type EngineSettings =
-  & Pick<ServeSettings, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "batchInvariant">
+  & Pick<ServeSettings, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheMb" | "batchInvariant">
   & DraftSettings
   & { readonly libraryPath: string };
 
@@ -24,6 +24,7 @@ export async function startEngine(model: LoadedModel, settings: EngineSettings, 
     maxContext,
     maxQueue,
     prefillChunk,
+    prefixCacheBytes: settings.prefixCacheMb * 1e6,
     isBatchInvariant,
     ...(speculation === null ? {} : { speculation }),
   });

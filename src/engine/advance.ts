@@ -1,7 +1,7 @@
 import { acceptDraws, type Accepted } from "./accept.ts";
 import type { ModelBackend } from "./backend.ts";
 import type { EngineCore } from "./engine_core.ts";
-import type { RowUpdate } from "./messages.ts";
+import type { RowTimings, RowUpdate } from "./messages.ts";
 import { scoreToken } from "./prompt_logprobs.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepPlan, StepRow } from "./step_plan.ts";
@@ -71,7 +71,7 @@ function takeTokens(core: EngineCore, stepRow: StepRow, firstRow: number, nowMs:
   sequence.firstTokenMs ??= nowMs;
   sequence.advanceCache(tokens.length - 1);
   const round = numDrafts > 0 ? { round: { numDrafts, numAccepted } } : {};
-  const timings = isFirst ? { timings: sequence.timings(nowMs) } : {};
+  const timings = isFirst ? figures(sequence, nowMs) : {};
   return finished(sequence, { ...emptyUpdate(sequence), tokens, logprobs, ...round, ...timings, finishReason }, nowMs);
 }
 
@@ -102,7 +102,12 @@ function emptyUpdate(sequence: Sequence): RowUpdate {
 function finished(sequence: Sequence, update: RowUpdate, nowMs: number): RowUpdate {
   if (update.finishReason === null) return update;
   sequence.outcome = { type: "finished", reason: update.finishReason };
-  return { ...update, timings: sequence.timings(nowMs) };
+  return { ...update, ...figures(sequence, nowMs) };
+}
+
+function figures(sequence: Sequence, nowMs: number): { timings: RowTimings; cachedTokens?: number } {
+  const { numReused } = sequence;
+  return { timings: sequence.timings(nowMs), ...(numReused > 0 ? { cachedTokens: numReused } : {}) };
 }
 
 function breakRow(sequence: Sequence): void {

@@ -18,6 +18,20 @@ export class BackendError extends Error {
   }
 }
 
+/** What a page holds beside keys and values. */
+export interface PageParts {
+  /** The recurrent layers' states after its last token: a prefix can end here. Always so where there are no such layers. */
+  readonly hasState: boolean;
+  /** The drafter's history of its tokens. */
+  readonly hasHistory: boolean;
+}
+
+/** A copy of some tokens of a slot, which belongs to whoever asked for it. */
+export interface BackendPage extends PageParts {
+  readonly bytes: number;
+  free(): void;
+}
+
 /**
  * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move` and `clear` of `ModelBackend`.
  * What the calls of a round are is written at `rl_draft` in `ffi/include/rowlock.h`.
@@ -47,6 +61,15 @@ export interface ModelBackend {
   move(from: number, to: number, length: number): void;
   /** Forgets what slot `slot` holds, so that it cannot reach the row that takes the slot next. */
   clear(slot: number): void;
+  /** The model has recurrent layers, whose states stand for all of a slot's tokens and do not go back. */
+  readonly isRecurrent: boolean;
+  /**
+   * Copies tokens [start, start + length) of slot `slot`. With `hasState` the slot must be exactly after the last of them, with `hasHistory` the
+   * drafter's history must reach so far. Waits for the device.
+   */
+  savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage;
+  /** Writes a page that `savePage` made to the same place of slot `slot`, which may be any. Waits for the device. */
+  loadPage(page: BackendPage, slot: number, start: number): void;
   /**
    * Launches the plan's forward; does not wait for its end. Many of them without a draw in between (chunks of a long prompt) do not pile up:
    * MLX lets only a few operations be in flight and makes the launch wait for the rest.

@@ -20,6 +20,15 @@ export class DraftHistory {
   /** @param keepsOwn own entries stay as far as the drafts were right; else those tokens get entries from the model's features. */
   constructor(readonly keepsOwn: boolean) {}
 
+  /**
+   * The first `length` entries have come from pages. The last one was made for whatever token followed there: when that is another one here,
+   * drafts may be a little worse.
+   */
+  restore(length: number): void {
+    this.length = length;
+    this.numOwn = 0;
+  }
+
   /** The row took part in a forward from token `firstToken` on, whose features begin at row `firstFeature`. */
   observe(sequence: Sequence, firstToken: number, firstFeature: number): void {
     this.#firstToken = firstToken;

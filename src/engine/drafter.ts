@@ -25,6 +25,10 @@ export interface Drafter {
   readonly columns: readonly RowColumn[];
   /** What it could propose for this row now; null when it has nothing. */
   offer(sequence: Sequence): Offering | null;
+  /** Tokens of the row that its own model's history covers, which pages keep too; null without such a history, or when it has a gap. */
+  historyLength?(sequence: Sequence): number | null;
+  /** Pages have been loaded: the history covers the row's first `length` tokens. */
+  restoreHistory?(sequence: Sequence, length: number): void;
   /**
    * Calls `Sequence.propose` for the rows with a wish, with at most so many drafts. Gets all rows that use this drafter, those that still
    * prefill too.

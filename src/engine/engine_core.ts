@@ -2,6 +2,7 @@ import type { ModelBackend } from "./backend.ts";
 import type { Failure } from "./failure.ts";
 import { KvRoom } from "./kv_room.ts";
 import type { EngineErrorCode, EngineOptions, EngineStats, GenerateRequest } from "./messages.ts";
+import { PrefixReuse } from "./prefix_reuse.ts";
 import { findRequestFault } from "./request_check.ts";
 import { SamplingBatch } from "./sampling_batch.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -10,13 +11,14 @@ import { Speculation } from "./speculation.ts";
 import { step } from "./step.ts";
 import type { StepReport } from "./step_report.ts";
 
-export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk">;
+export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheBytes">;
 
 /** Everything that the engine is made of, without threads and messages: submit and cancel at any time, then `step` while there is work. */
 export class EngineCore {
   readonly sampling: SamplingBatch;
   readonly scheduler: Scheduler;
   readonly room: KvRoom;
+  readonly prefixes: PrefixReuse;
   readonly #totals = { steps: 0, promptTokens: 0, generatedTokens: 0 };
   #stepRows = 0;
   #stepMs = 0;
@@ -33,6 +35,7 @@ export class EngineCore {
     this.sampling = new SamplingBatch(vocabSize);
     this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling, ...speculation.columns);
     this.room = new KvRoom(backend, limits.maxBatch);
+    this.prefixes = new PrefixReuse(backend, speculation, limits.prefixCacheBytes ?? 0);
   }
 
   get hasWork(): boolean {
@@ -80,6 +83,7 @@ export class EngineCore {
     for (const sequence of sequences) sequence.outcome ??= { type: "failed", code, message };
     this.scheduler.leaveQueue();
     this.scheduler.leaveRows();
+    for (const sequence of sequences) this.prefixes.leave(sequence);
     return sequences.map(({ id }) => ({ id, code, message }));
   }
 
@@ -91,7 +95,9 @@ export class EngineCore {
   }
 
   stats(): EngineStats {
+    const prefix = this.prefixes.figures();
     return {
+      ...(prefix === null ? {} : { prefix }),
       ...this.#totals,
       rowsActive: this.scheduler.rows.numRows,
       rowsWaiting: this.scheduler.numWaiting,
@@ -103,9 +109,10 @@ export class EngineCore {
 }
 
 function checkLimits(limits: CoreLimits): void {
-  const lowest = { maxBatch: 1, maxContext: 1, maxQueue: 0, prefillChunk: 1 };
+  const lowest = { maxBatch: 1, maxContext: 1, maxQueue: 0, prefillChunk: 1, prefixCacheBytes: 0 };
   for (const name of Object.keys(lowest) as (keyof CoreLimits)[]) {
     const value = limits[name];
+    if (value === undefined) continue;
     if (!Number.isInteger(value) || value < lowest[name]) {
       throw new RangeError(`${name} is ${value}, allowed are whole numbers from ${lowest[name]}`);
     }

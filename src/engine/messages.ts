@@ -1,4 +1,5 @@
 /** What the main thread and the engine worker say to each other: discriminated unions, one message per step for all rows. */
+import type { PrefixFigures } from "./prefix_cache.ts";
 import type { SamplingConfig } from "./sampling.ts";
 import type { ModelSpec } from "../native/model_spec.ts";
 import type { FeatureCapture } from "../native/native_model.ts";
@@ -15,6 +16,10 @@ export interface GenerateRequest {
   readonly stopIds: readonly number[];
   /** Who drafts for it: "none", or a kind that the engine has. @default the engine's first kind, or none */
   readonly draftKind?: DraftKind | "none";
+  /** false: takes nothing from the prefix cache and leaves nothing there. @default true */
+  readonly cachePrompt?: boolean;
+  /** Prefixes are shared among requests of the same salt alone. @default that of all who have none */
+  readonly cacheSalt?: string;
   /** Wanted logprobs of the prompt itself: -1 none, else the number of alternatives (for echo). */
   readonly promptLogprobs: number;
 }
@@ -30,6 +35,8 @@ export interface EngineOptions {
   readonly maxQueue: number;
   /** Prompt tokens computed in one step at most, over all rows. */
   readonly prefillChunk: number;
+  /** Memory for what finished and running rows have computed, for prompts that begin the same; 0 keeps nothing. @default 0 */
+  readonly prefixCacheBytes?: number;
   /** A request's logits are the same bits whatever else runs, at some cost of speed. Only on a CPU device. @default false */
   readonly isBatchInvariant?: boolean;
   /** @default no drafts */
@@ -88,6 +95,8 @@ export interface RowUpdate {
   readonly finishReason: FinishReason | null;
   /** Sent with the first update that has tokens, so that who leaves early knows what went before, and with the finish. */
   readonly timings?: RowTimings;
+  /** Prompt tokens that came from the prefix cache, sent with the timings when there are any. */
+  readonly cachedTokens?: number;
 }
 
 /** How one round of drafting went for one row. */
@@ -117,6 +126,8 @@ export interface EngineStats {
   readonly kvBytes: number;
   readonly mlxActiveBytes: number;
   readonly mlxPeakBytes: number;
+  /** Absent without a prefix cache. */
+  readonly prefix?: PrefixFigures;
 }
 
 /** Facts that the main thread needs to admit requests. */

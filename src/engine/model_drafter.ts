@@ -41,6 +41,15 @@ export class ModelDrafter implements Drafter {
     return this.#histories.of(sequence).isLost ? null : { maxDrafts: this.maxDrafts, grade: 0 };
   }
 
+  historyLength(sequence: Sequence): number | null {
+    const { isLost, length } = this.#histories.of(sequence);
+    return isLost ? null : length;
+  }
+
+  restoreHistory(sequence: Sequence, length: number): void {
+    this.#histories.of(sequence).restore(length);
+  }
+
   observe(plan: StepPlan, isOwn: (sequence: Sequence) => boolean): void {
     this.#histories.observe(plan, isOwn);
   }

@@ -3,8 +3,9 @@ import type { ModelSpec } from "../native/model_spec.ts";
 import type { NativeCache } from "../native/native_cache.ts";
 import { NativeError } from "../native/native_error.ts";
 import { NativeModel } from "../native/native_model.ts";
+import type { NativePage } from "../native/native_page.ts";
 import { type SampleCall, StepOutput } from "../native/step_output.ts";
-import { BackendError, type BackendMemory, type ModelBackend } from "./backend.ts";
+import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageParts } from "./backend.ts";
 import type { DrafterSpec, EngineFacts } from "./messages.ts";
 import { NativeDrafterBackend } from "./native_drafter_backend.ts";
 import type { StepPlan } from "./step_plan.ts";
@@ -63,6 +64,30 @@ export class NativeBackend implements ModelBackend {
     translated(() => this.drafter?.clear(slot));
   }
 
+  get isRecurrent(): boolean {
+    return this.#model.info.recurrentBytesPerSlot > 0;
+  }
+
+  savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage {
+    return translated(() => {
+      const own = this.#cache.savePage(slot, start, length, parts.hasState);
+      try {
+        const history = parts.hasHistory ? this.drafter?.savePage(slot, start, length) ?? null : null;
+        return new Page(own, history, parts.hasState);
+      } catch (error) {
+        own.close();
+        throw error;
+      }
+    });
+  }
+
+  loadPage(page: BackendPage, slot: number, start: number): void {
+    if (!(page instanceof Page)) throw new TypeError("A page of another backend cannot be loaded");
+    translated(() => this.#cache.loadPage(page.own, slot, start));
+    const { history } = page;
+    if (history !== null) translated(() => this.drafter?.loadPage(history, slot, start));
+  }
+
   forward(plan: StepPlan): void {
     translated(() => this.#model.forward(this.#cache, this.#output, plan.tokens, plan.numTokens, plan.rows, plan.numRows));
   }
@@ -92,6 +117,24 @@ export class NativeBackend implements ModelBackend {
   }
 }
 
+/** Pages of the model's cache and of its drafter's. */
+class Page implements BackendPage {
+  constructor(readonly own: NativePage, readonly history: NativePage | null, readonly hasState: boolean) {}
+
+  get hasHistory(): boolean {
+    return this.history !== null;
+  }
+
+  get bytes(): number {
+    return this.own.bytes + (this.history?.bytes ?? 0);
+  }
+
+  free(): void {
+    this.own.close();
+    this.history?.close();
+  }
+}
+
 /** MLX's products in half precision add up by the shape of the step. */
 function checkInvariant(model: NativeModel): void {
   const { computeType } = model.info;
@@ -100,9 +143,9 @@ function checkInvariant(model: NativeModel): void {
   throw new BackendError(`Batch-invariant results need a model that computes in float32, this one computes in ${computeType}`, false);
 }
 
-function translated(call: () => void): void {
+function translated<T>(call: () => T): T {
   try {
-    call();
+    return call();
   } catch (error) {
     if (error instanceof NativeError) throw new BackendError(error.message, error.kind === "memory", { cause: error });
     throw error;

@@ -1,5 +1,6 @@
 import type { NativeCache } from "../native/native_cache.ts";
 import { NativeDrafter } from "../native/native_drafter.ts";
+import type { NativePage } from "../native/native_page.ts";
 import type { NativeModel } from "../native/native_model.ts";
 import { type SampleCall, StepOutput } from "../native/step_output.ts";
 import type { DrafterBackend } from "./backend.ts";
@@ -54,6 +55,14 @@ export class NativeDrafterBackend implements DrafterBackend {
 
   move(from: number, to: number, length: number): void {
     this.#cache.move(from, to, length);
+  }
+
+  savePage(slot: number, start: number, length: number): NativePage {
+    return this.#cache.savePage(slot, start, length, true);
+  }
+
+  loadPage(page: NativePage, slot: number, start: number): void {
+    this.#cache.loadPage(page, slot, start);
   }
 
   clear(slot: number): void {

@@ -1,5 +1,5 @@
 import { DecodeManager } from "./decode.ts";
-import { PrefillManager } from "./prefill.ts";
+import { type ChunkLimit, PrefillManager } from "./prefill.ts";
 import { type RowColumn, type RowMove, RowTable } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepPlan } from "./step_plan.ts";
@@ -72,10 +72,10 @@ export class Scheduler {
   }
 
   /** What the next step computes: every row that decodes, and one chunk of prompts. Empty when there are no rows. Valid until the next call. */
-  schedule(): StepPlan {
+  schedule(limit?: ChunkLimit): StepPlan {
     this.#plan.clear();
     this.#decode.schedule(this.rows, this.#plan);
-    this.#prefill.schedule(this.rows, this.#plan);
+    this.#prefill.schedule(this.rows, this.#plan, limit);
     this.#plan.pack();
     return this.#plan;
   }

@@ -25,6 +25,7 @@ export class Sequence {
   #tokens: Int32Array<ArrayBuffer>;
   #length: number;
   #cachedLen = 0;
+  #numReused = 0;
   #numDrafts = 0;
   #numAccepted = 0;
   #canDraft = true;
@@ -84,6 +85,17 @@ export class Sequence {
 
   get isScored(): boolean {
     return this.request.promptLogprobs >= 0;
+  }
+
+  /** Prompt tokens that came from the prefix cache. */
+  get numReused(): number {
+    return this.#numReused;
+  }
+
+  /** The cache now holds `count` more tokens, which had been computed for another row. */
+  reuse(count: number): void {
+    if (this.numGenerated === 0) this.#numReused += count;
+    this.advanceCache(count);
   }
 
   /** The cache now holds `count` more tokens. */

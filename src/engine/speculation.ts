@@ -83,6 +83,33 @@ export class Speculation {
     (hasDrafts ? this.#roundCost : this.#plainCost).observe(plan.numTokens, elapsedMs);
   }
 
+  /** The row's drafter goes on from a history of the whole row. */
+  wantsHistory(sequence: Sequence): boolean {
+    return this.#history(sequence) !== null;
+  }
+
+  /** Tokens of the row that its drafter's history covers; 0 without one. */
+  historyLength(sequence: Sequence): number {
+    return this.#history(sequence) ?? 0;
+  }
+
+  /** Pages have brought the row's first `length` tokens, and its drafter's history of them if it wants one. */
+  restoreHistory(sequence: Sequence, length: number): void {
+    if (this.wantsHistory(sequence)) this.#drafterOf(sequence)?.restoreHistory?.(sequence, length);
+  }
+
+  /** Lets the drafters of rows that are about to leave take in what the last forward has left. */
+  catchUp(sequences: readonly Sequence[]): void {
+    for (const drafter of this.drafters) {
+      const own = sequences.filter((sequence) => this.#drafterOf(sequence) === drafter && this.wantsHistory(sequence));
+      if (own.length > 0) drafter.propose(own.map((sequence) => ({ sequence, numDrafts: 0 })));
+    }
+  }
+
+  #history(sequence: Sequence): number | null {
+    return this.#drafterOf(sequence)?.historyLength?.(sequence) ?? null;
+  }
+
   #drafterOf({ request: { draftKind } }: Sequence): Drafter | undefined {
     return draftKind === undefined ? this.drafters[0] : this.drafters.find(({ kind }) => kind === draftKind);
   }

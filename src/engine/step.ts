@@ -14,9 +14,12 @@ export function step(core: EngineCore): StepReport {
   leave(core, report);
   admit(core);
   makeRoom(core, report);
+  reusePrefixes(core, report);
   const startMs = core.nowMs();
-  core.speculation.propose(core.scheduler.rows.sequences, core.room.capacity);
-  const plan = core.scheduler.schedule();
+  const { sequences } = core.scheduler.rows;
+  core.speculation.propose(sequences, core.room.capacity);
+  core.prefixes.save(sequences);
+  const plan = core.scheduler.schedule(core.prefixes.limitChunk);
   if (plan.numRows > 0) {
     try {
       core.backend.forward(plan);
@@ -25,6 +28,7 @@ export function step(core: EngineCore): StepReport {
       if (plan.numOutputs > 0) core.backend.sample(core.sampling.call);
       advance(core, plan, report);
       core.speculation.observe(plan, core.nowMs() - startMs);
+      core.prefixes.saveLast(sequences);
     } catch (error) {
       failRows(plan, error);
     }
@@ -40,7 +44,10 @@ function leave(core: EngineCore, report: StepReport): void {
   for (;;) {
     clearUnsound(core);
     const { left, moves } = core.scheduler.leaveRows();
-    for (const sequence of left) reportOutcome(core, sequence, report);
+    for (const sequence of left) {
+      core.prefixes.leave(sequence);
+      reportOutcome(core, sequence, report);
+    }
     // A row whose KV could not follow it has lost it: it leaves too, and may move others.
     if (moves.filter((move) => !hasMoved(core, move)).length === 0) return;
   }
@@ -72,7 +79,18 @@ function reportOutcome(core: EngineCore, sequence: Sequence, report: StepReport)
 }
 
 function admit(core: EngineCore): void {
-  while (core.scheduler.canAdmit()) core.scheduler.admit().admittedMs = core.nowMs();
+  while (core.scheduler.canAdmit()) {
+    const sequence = core.scheduler.admit();
+    sequence.admittedMs = core.nowMs();
+    core.prefixes.join(sequence);
+  }
+}
+
+/** A row whose pages could not be loaded leaves. */
+function reusePrefixes(core: EngineCore, report: StepReport): void {
+  const { sequences } = core.scheduler.rows;
+  core.prefixes.load(sequences);
+  if (sequences.some(({ outcome }) => outcome !== null)) leave(core, report);
 }
 
 /** Sizes the cache for the rows. When memory is short, only the rows that need more than there is fail. */

@@ -1,4 +1,6 @@
 import type { NativeLibrary } from "./library.ts";
+import { NativePage } from "./native_page.ts";
+import { PAGE_STATE } from "./structs.ts";
 
 export interface NativeCacheInfo {
   readonly slots: number;
@@ -19,6 +21,7 @@ export class NativeCache {
   readonly #library: NativeLibrary;
   readonly #onClose: () => void;
   readonly #info = new BigInt64Array(3);
+  readonly #pages = new Set<NativePage>();
 
   constructor(library: NativeLibrary, maker: CacheMaker, onClose: () => void) {
     const out = new BigUint64Array(1);
@@ -59,6 +62,24 @@ export class NativeCache {
     if (status !== 0) this.#library.check("rl_cache_keep", status);
   }
 
+  /**
+   * Copies tokens [start, start + length) of slot `slot` to a page; waits for it. `hasState`: with the recurrent layers' states, which stand for
+   * all of the row's tokens, so they must be those after token start + length - 1.
+   */
+  savePage(slot: number, start: number, length: number, hasState: boolean): NativePage {
+    const out = new BigUint64Array(1);
+    const flags = hasState ? PAGE_STATE : 0;
+    this.#library.check("rl_page_save", this.#library.symbols.rl_page_save(this.unsafeHandle, slot, start, length, flags, out));
+    const page = new NativePage(this.#library, Deno.UnsafePointer.create(out[0] ?? 0n), (closed) => void this.#pages.delete(closed));
+    this.#pages.add(page);
+    return page;
+  }
+
+  /** Writes a page to slot `slot` from token `start` on, which is where it was saved from; waits for it. */
+  loadPage(page: NativePage, slot: number, start: number): void {
+    this.#library.check("rl_page_load", this.#library.symbols.rl_page_load(this.unsafeHandle, page.unsafeHandle, slot, start));
+  }
+
   info(): NativeCacheInfo {
     this.#library.check("rl_cache_info", this.#library.symbols.rl_cache_info(this.unsafeHandle, this.#info));
     return { slots: Number(this.#info[0]), capacity: Number(this.#info[1]), bytes: Number(this.#info[2]) };
@@ -66,6 +87,7 @@ export class NativeCache {
 
   close(): void {
     if (this.#handle === null) return;
+    for (const page of [...this.#pages]) page.close();
     const handle = this.#handle;
     this.#handle = null;
     this.#onClose();

@@ -16,6 +16,9 @@ export const VERIFY_MAX_TOKENS = 64;
 /** `flags` of `rl_sampled`: the row had no logit above -inf. */
 export const ROW_BROKEN = 1;
 
+/** `flags` of `rl_page_save`: the recurrent layers' states too. */
+export const PAGE_STATE = 1;
+
 /** 32-bit words of one struct, and where its fields lie, in words. */
 export const SAMPLING_WORDS = STRUCT_BYTES.rl_sampling / 4;
 export const EDIT_WORDS = STRUCT_BYTES.rl_edit / 4;

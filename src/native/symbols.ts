@@ -1,7 +1,7 @@
 /** `ffi/include/rowlock.h` as Deno sees it. `scripts/check_abi.ts` compares the two. Parameters carry their C type and name. */
 
 /** Must equal the library's `RL_ABI_VERSION`. */
-export const ABI_VERSION = 2;
+export const ABI_VERSION = 3;
 
 /** Bytes of the structs that cross the border. */
 export const STRUCT_BYTES = { rl_row: 20, rl_draft_row: 20, rl_sampling: 64, rl_edit: 16, rl_sampled: 16 } as const;
@@ -114,6 +114,39 @@ export const SYMBOLS = {
     parameters: [
       "pointer", // const rl_cache* cache
       "buffer", // int64_t* out
+    ],
+    result: "i32",
+  },
+  rl_page_save: {
+    parameters: [
+      "pointer", // rl_cache* cache
+      "i32", // int32_t slot
+      "i32", // int32_t start
+      "i32", // int32_t length
+      "i32", // int32_t flags
+      "buffer", // rl_page** out
+    ],
+    result: "i32",
+  },
+  rl_page_load: {
+    parameters: [
+      "pointer", // rl_cache* cache
+      "pointer", // const rl_page* page
+      "i32", // int32_t slot
+      "i32", // int32_t start
+    ],
+    result: "i32",
+  },
+  rl_page_bytes: {
+    parameters: [
+      "pointer", // const rl_page* page
+      "buffer", // int64_t* out
+    ],
+    result: "i32",
+  },
+  rl_page_free: {
+    parameters: [
+      "pointer", // rl_page* page
     ],
     result: "i32",
   },

@@ -29,13 +29,13 @@ export interface AnswerNumbers {
 }
 
 export function answerNumbers(promptTokens: number, summary: GenerationSummary): AnswerNumbers {
-  const { completionTokens, drafts } = summary;
+  const { completionTokens, cachedTokens, drafts } = summary;
   return {
     usage: {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
-      prompt_tokens_details: { cached_tokens: 0 },
+      prompt_tokens_details: { cached_tokens: cachedTokens },
       ...(drafts === null ? {} : {
         completion_tokens_details: {
           accepted_prediction_tokens: drafts.numAccepted,

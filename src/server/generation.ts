@@ -26,6 +26,8 @@ export interface GenerationSummary {
   readonly tokensPerSecond: number | null;
   /** From the start to the first token; null when none came. */
   readonly firstTokenMs: number | null;
+  /** Prompt tokens that no choice had to compute: each prompt counts once, like in the usage. */
+  readonly cachedTokens: number;
   /** Of all sequences together; null when the engine has nobody who drafts. */
   readonly drafts: DraftFigures | null;
 }
@@ -40,6 +42,8 @@ export interface DraftFigures {
 export interface GenerationOptions {
   readonly tokenizer: Tokenizer | null;
   readonly nowMs: () => number;
+  /** So many neighbours in the list have the same prompt. @default 1 */
+  readonly numChoicesPerPrompt?: number;
   /** The engine has somebody who drafts. @default false */
   readonly canDraft?: boolean;
   /** Called for every round of every sequence. */
@@ -54,6 +58,8 @@ interface Choice {
   readonly text: ChoiceText;
   readonly updates: AsyncIterableIterator<RowUpdate>;
   pending: PendingEvent | null;
+  /** Prompt tokens that came from the prefix cache. */
+  cachedTokens: number;
   /** The engine's newest word: after the first token without the decoding, at the end with it. */
   timings: RowTimings | null;
   /** The engine has told the time of the decoding. */
@@ -79,6 +85,7 @@ export class Generation {
       text: new ChoiceText(options.tokenizer, sequences[index]!),
       updates,
       pending: null,
+      cachedTokens: 0,
       timings: null,
       hasDecodeMs: false,
     }));
@@ -141,8 +148,18 @@ export class Generation {
       decodeMs,
       tokensPerSecond: decodeMs !== null && decodeMs > 0 ? completionTokens / (decodeMs / 1000) : null,
       firstTokenMs: this.#firstTokenMs === null ? null : this.#firstTokenMs - this.#startMs,
+      cachedTokens: this.#cachedTokens(),
       drafts: this.#options.canDraft ? this.#drafts : null,
     };
+  }
+
+  #cachedTokens(): number {
+    const { numChoicesPerPrompt = 1 } = this.#options;
+    let sum = 0;
+    for (let i = 0; i < this.#choices.length; i += numChoicesPerPrompt) {
+      sum += Math.min(...this.#choices.slice(i, i + numChoicesPerPrompt).map(({ cachedTokens }) => cachedTokens));
+    }
+    return sum;
   }
 
   /** Reads as fast as the engine writes, so that a slow client keeps no row and no queue waiting. */
@@ -169,6 +186,7 @@ export class Generation {
       this.#firstTokenMs ??= this.#lastTokenMs;
     }
     choice.timings = update.timings ?? choice.timings;
+    choice.cachedTokens = update.cachedTokens ?? choice.cachedTokens;
     choice.hasDecodeMs = update.finishReason !== null;
     if (update.round !== undefined) this.#countRound(update.round);
     const event = { ...choice.text.push(update), index, promptLogprobs: update.promptLogprobs ?? null };

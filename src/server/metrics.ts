@@ -1,6 +1,7 @@
 /** What Rowlock counts, under the names of `/metrics`. */
 import type { Engine } from "../engine/engine.ts";
 import type { DraftRound } from "../engine/messages.ts";
+import { NO_PREFIXES, type PrefixFigures } from "../engine/prefix_cache.ts";
 import { Counter, Histogram, type Metric, Reading } from "./prometheus.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
@@ -34,6 +35,7 @@ export class ServerMetrics {
   constructor(engine: EngineFigures, numLiveSequences: () => number) {
     const gauge = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "gauge", read);
     const total = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "counter", read);
+    const prefix = (): PrefixFigures => engine.stats.prefix ?? NO_PREFIXES;
     this.#metrics = [
       gauge("rowlock_up", "1 when requests can be served.", () => engine.health.ok ? 1 : 0),
       gauge("rowlock_rows_active", "Rows that are generating or prefilling.", () => engine.stats.rowsActive),
@@ -43,6 +45,16 @@ export class ServerMetrics {
       total("rowlock_prompt_tokens_total", "Prompt tokens computed.", () => engine.stats.promptTokens),
       total("rowlock_generated_tokens_total", "Tokens generated.", () => engine.stats.generatedTokens),
       gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
+      total(
+        "rowlock_prefix_queries_total",
+        "Requests that looked for their prompt's beginning in the prefix cache.",
+        () => prefix().queries,
+      ),
+      total("rowlock_prefix_query_tokens_total", "Tokens of their prompts.", () => prefix().queryTokens),
+      total("rowlock_prefix_hit_tokens_total", "Prompt tokens that were found there and not computed.", () => prefix().hitTokens),
+      total("rowlock_prefix_evictions_total", "Pages that had to make room for others.", () => prefix().evictions),
+      gauge("rowlock_prefix_pages", "Pages of the prefix cache.", () => prefix().pages),
+      gauge("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
       gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
       gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
       gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),

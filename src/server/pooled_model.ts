@@ -1,6 +1,7 @@
 /** One model of the pool, loaded or not. */
 import type { Engine } from "../engine/engine.ts";
 import type { EngineStats } from "../engine/messages.ts";
+import { NO_PREFIXES, type PrefixFigures } from "../engine/prefix_cache.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { Admission } from "./admission.ts";
 import type { ServedModel } from "./served_model.ts";
@@ -81,7 +82,7 @@ export class PooledModel {
   }
 
   get usedBytes(): number {
-    return this.#engine === null ? 0 : this.#engine.facts.weightBytes + this.#engine.stats.kvBytes;
+    return this.#engine === null ? 0 : usedBytesOf(this.#engine);
   }
 
   get expectedBytes(): number {
@@ -145,7 +146,7 @@ export class PooledModel {
     if (this.numLeases > 0 && !this.#isAbandoned) await new Promise<void>((resolve) => this.#onIdle = resolve);
     this.#onIdle = null;
     this.#detach();
-    this.#past = { ...addStats(this.#past, engine.stats), rowsActive: 0, rowsWaiting: 0, kvBytes: 0, mlxActiveBytes: 0 };
+    this.#past = withoutGauges(addStats(this.#past, engine.stats));
     this.#engine = null;
     await engine.close();
     this.#status = "unloaded";
@@ -171,6 +172,16 @@ export class PooledModel {
   }
 }
 
+function usedBytesOf({ facts, stats }: Engine): number {
+  return facts.weightBytes + stats.kvBytes + (stats.prefix?.bytes ?? 0);
+}
+
+/** What is left of an engine that is gone. */
+function withoutGauges(stats: EngineStats): EngineStats {
+  const prefix = { ...(stats.prefix ?? NO_PREFIXES), pages: 0, bytes: 0 };
+  return { ...stats, rowsActive: 0, rowsWaiting: 0, kvBytes: 0, mlxActiveBytes: 0, prefix };
+}
+
 /** Counts and bytes of two engines together; MLX counts for the whole process, so there the larger one is it. */
 export function addStats(a: EngineStats, b: EngineStats): EngineStats {
   return {
@@ -184,5 +195,17 @@ export function addStats(a: EngineStats, b: EngineStats): EngineStats {
     kvBytes: a.kvBytes + b.kvBytes,
     mlxActiveBytes: Math.max(a.mlxActiveBytes, b.mlxActiveBytes),
     mlxPeakBytes: Math.max(a.mlxPeakBytes, b.mlxPeakBytes),
+    prefix: addFigures(a.prefix ?? NO_PREFIXES, b.prefix ?? NO_PREFIXES),
+  };
+}
+
+function addFigures(a: PrefixFigures, b: PrefixFigures): PrefixFigures {
+  return {
+    queries: a.queries + b.queries,
+    queryTokens: a.queryTokens + b.queryTokens,
+    hitTokens: a.hitTokens + b.hitTokens,
+    pages: a.pages + b.pages,
+    bytes: a.bytes + b.bytes,
+    evictions: a.evictions + b.evictions,
   };
 }

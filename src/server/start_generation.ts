@@ -45,19 +45,26 @@ export function startGeneration(services: Services, exchange: Exchange, wanted: 
   const release = admission.admit(sequences.length, wanted.prompts.length > 1 ? wanted.param : "n", options.nowMs);
   exchange.promptTokens = wanted.prompts.reduce((sum, ids) => sum + ids.length, 0);
   try {
-    return run(services, exchange, sequences, release);
+    return run(services, exchange, sequences, release, wanted.fields.n ?? 1);
   } catch (error) {
     release();
     throw error;
   }
 }
 
-function run(services: Services, exchange: Exchange, sequences: readonly Sequence[], release: () => void): Generation {
+function run(
+  services: Services,
+  exchange: Exchange,
+  sequences: readonly Sequence[],
+  release: () => void,
+  numChoicesPerPrompt: number,
+): Generation {
   const { options, live, metrics, engine, model } = services;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const generation: Generation = new Generation(engine, sequences, {
     tokenizer: model.loaded.tokenizer,
     nowMs: options.nowMs,
+    numChoicesPerPrompt,
     onRound: (round) => metrics.observeRound(round),
     canDraft: (engine.facts.draftKinds ?? []).length > 0,
     onEnd: (summary) => {
@@ -114,6 +121,8 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
         stopIds,
         promptLogprobs: wanted.promptLogprobs,
         ...(draftKind === undefined ? {} : { draftKind }),
+        ...(fields.cache_prompt === false ? { cachePrompt: false } : {}),
+        ...(typeof fields.cache_salt === "string" ? { cacheSalt: fields.cache_salt } : {}),
       };
       return { request, stop, isContinuation: wanted.isContinuation };
     });

@@ -28,6 +28,7 @@ Deno.test("no arguments at all serve the default model with the documented defau
     maxBatch: 16,
     maxContext: null,
     prefillChunk: 256,
+    prefixCacheMb: 512,
     maxQueue: 256,
     batchInvariant: false,
     noSpeculation: false,

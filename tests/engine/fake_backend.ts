@@ -5,7 +5,7 @@
 import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
-import { BackendError, type BackendMemory, type ModelBackend } from "../../src/engine/backend.ts";
+import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageParts } from "../../src/engine/backend.ts";
 import type { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 
@@ -20,11 +20,22 @@ export interface FakeFaults {
   forward?: (plan: StepPlan) => string | null;
   sample?: (numCalls: number) => string | null;
   move?: (from: number, to: number) => string | null;
+  savePage?: (slot: number, start: number) => string | null;
+  loadPage?: (slot: number, start: number) => string | null;
   /** Tokens that all slots together may have room for. */
   maxTokens?: number;
 }
 
+/** Tokens of a slot, and with `hasState` how many tokens its recurrent state stood for. */
+interface FakePage extends BackendPage {
+  readonly tokens: Int32Array;
+  readonly history: readonly Int32Array[];
+}
+
 export class FakeBackend implements ModelBackend {
+  isRecurrent = false;
+  /** Pages that nobody has freed. */
+  readonly pages = new Set<BackendPage>();
   readonly facts = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
   drafter: FakeDrafterBackend | null = null;
   /** The history up to each token of the last forward. */
@@ -87,6 +98,33 @@ export class FakeBackend implements ModelBackend {
     for (const state of this.#states.values()) state.verified = 0;
   }
 
+  savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage {
+    const fault = this.faults.savePage?.(slot, start);
+    if (fault) throw new BackendError(fault, true);
+    const tokens = this.#slot(slot).slice(start, start + length);
+    if (tokens.length !== length || tokens.includes(GARBAGE)) {
+      throw new Error(`Slot ${slot} does not hold ${length} tokens from ${start} on`);
+    }
+    const state = this.#state(slot);
+    if (this.isRecurrent && parts.hasState && state.length !== start + length) {
+      throw new Error(`Slot ${slot} is after ${state.length} tokens, its state is saved as if it were after ${start + length}`);
+    }
+    const history = parts.hasHistory ? this.drafter?.savePage(slot, start, length) ?? [] : [];
+    const page: FakePage = { ...parts, tokens, history, bytes: 8 * length, free: () => this.#free(page) };
+    this.pages.add(page);
+    return page;
+  }
+
+  loadPage(page: BackendPage, slot: number, start: number): void {
+    const fault = this.faults.loadPage?.(slot, start);
+    if (fault) throw new BackendError(fault, false);
+    if (!this.pages.has(page)) throw new Error(`Slot ${slot} gets a page that was freed`);
+    const { tokens, history, hasState, hasHistory } = page as FakePage;
+    this.#slot(slot).set(tokens, start);
+    if (hasState) this.#states.set(slot, { length: start + tokens.length, verified: 0 });
+    if (hasHistory) this.drafter?.loadPage(history, slot, start);
+  }
+
   forward(plan: StepPlan): void {
     const fault = this.faults.forward?.(plan);
     if (fault) throw new BackendError(fault, false);
@@ -140,6 +178,10 @@ export class FakeBackend implements ModelBackend {
 
   close(): void {
     this.isClosed = true;
+  }
+
+  #free(page: BackendPage): void {
+    if (!this.pages.delete(page)) throw new Error("A page is freed twice");
   }
 
   /** A recurrent state goes on where it is; only at offset 0 does it start anew. */

@@ -53,6 +53,16 @@ export class FakeDrafterBackend implements DrafterBackend {
     for (const [row, history] of this.#outputs.entries()) drawFake(call, row, history);
   }
 
+  savePage(slot: number, start: number, length: number): readonly Int32Array[] {
+    const entries = this.#entries(slot).slice(start, start + length);
+    if (entries.length !== length) this.#fault(`Slot ${slot} has no entries ${start} … ${start + length - 1}`);
+    return entries;
+  }
+
+  loadPage(history: readonly Int32Array[], slot: number, start: number): void {
+    this.#entriesUpTo(slot, start).push(...history);
+  }
+
   clear(slot: number): void {
     this.#slots.set(slot, []);
   }

@@ -10,7 +10,7 @@ const TASK = " Now write a long and detailed story with all of these words, and 
 export class PromptMaker {
   readonly #numFixedTokens: number;
 
-  constructor(readonly tokenizer: Tokenizer, template: ChatTemplate) {
+  constructor(readonly tokenizer: Pick<Tokenizer, "encode" | "decode">, template: Pick<ChatTemplate, "render">) {
     const frame = template.render([{ role: "user", content: TASK }], { addGenerationPrompt: true });
     this.#numFixedTokens = tokenizer.encode(frame, { parseSpecial: true }).length;
   }

@@ -87,7 +87,7 @@ async function visit(one: Visit): Promise<void> {
       await warmUp({ server: process.server, prompts: one.prompts, seed: -1 - round, signal: budget });
       while (pending.length > 0 && await runLoad(one, pending.shift()!, process));
     } catch (error) {
-      const fault = firstLine(error);
+      const fault = budget.aborted ? TIME_UP : firstLine(error);
       progress.note(error instanceof Error ? error.message : String(error));
       for (const load of pending.splice(0)) results.add(launch.name, load.key, { fault });
     }

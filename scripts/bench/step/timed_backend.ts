@@ -1,8 +1,8 @@
 /** A backend whose calls are timed. */
-import type { BackendMemory, ModelBackend } from "../../../src/engine/backend.ts";
+import type { BackendMemory, BackendPage, ModelBackend, PageParts } from "../../../src/engine/backend.ts";
 import type { StepPlan } from "../../../src/engine/step_plan.ts";
 import type { SampleCall } from "../../../src/native/step_output.ts";
-import type { ThreadClock } from "./thread_clock.ts";
+import type { ThreadClock } from "../../../src/native/thread_clock.ts";
 
 /** Milliseconds of the last step. */
 export interface StepCalls {
@@ -68,6 +68,18 @@ export class TimedBackend implements ModelBackend {
 
   keep(slots: readonly number[], kept: readonly number[]): void {
     this.inner.keep(slots, kept);
+  }
+
+  get isRecurrent(): boolean {
+    return this.inner.isRecurrent;
+  }
+
+  savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage {
+    return this.inner.savePage(slot, start, length, parts);
+  }
+
+  loadPage(page: BackendPage, slot: number, start: number): void {
+    this.inner.loadPage(page, slot, start);
   }
 
   readLogits(logits: Float32Array<ArrayBuffer>): void {

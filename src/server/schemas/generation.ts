@@ -5,6 +5,7 @@ import { boolean, integer, optional, show, string, tokenIds } from "./fields.ts"
 
 const MAX_STOP_STRINGS = 16;
 const MAX_STOP_CHARS = 1024;
+const MAX_SALT_CHARS = 256;
 
 const stopString = string("A text").refine((text) => text.length > 0 && text.length <= MAX_STOP_CHARS, {
   error: (issue) => `must have 1 to ${MAX_STOP_CHARS} characters; found ${(issue.input as string).length}`,
@@ -26,6 +27,12 @@ const speculative = z.union([z.boolean(), z.enum(DRAFT_KINDS)], {
   error: (issue) => `must be true, false or one of ${DRAFT_KINDS.join(", ")}; found ${show(issue.input)}`,
 }).meta({ description: "Whether tokens are drafted ahead, or by whom. Changes the speed, never the answer." });
 
+const cacheSalt = z.string({ error: (issue) => `must be a string; found ${show(issue.input)}` }).min(1, {
+  error: () => `must have 1 to ${MAX_SALT_CHARS} characters; found 0`,
+}).max(MAX_SALT_CHARS, {
+  error: (issue) => `must have 1 to ${MAX_SALT_CHARS} characters; found ${(issue.input as string).length}`,
+}).meta({ description: "Computed prompts are shared among requests of the same salt alone. Changes the speed, never the answer." });
+
 /** The shape to spread into a request schema. */
 export const GENERATION_SHAPE = {
   model: optional(string("The id of a served model, or default.")),
@@ -36,5 +43,9 @@ export const GENERATION_SHAPE = {
   stream_options: optional(streamOptions),
   user: optional(string("Has no effect on the answer.")),
   speculative: optional(speculative),
+  cache_prompt: optional(
+    boolean("false: take nothing from the prefix cache and leave nothing there. Changes the speed, never the answer."),
+  ),
+  cache_salt: optional(cacheSalt),
   return_token_ids: optional(boolean("Add prompt_token_ids and token_ids to the answer.")),
 };

@@ -1,7 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import { partsOf, stepTable } from "../../../scripts/bench/step/step_parts.ts";
 import { runCore } from "../../../scripts/bench/step/step_runs.ts";
-import { ThreadClock } from "../../../scripts/bench/step/thread_clock.ts";
+import { ThreadClock } from "../../../src/native/thread_clock.ts";
 import { TimedBackend } from "../../../scripts/bench/step/timed_backend.ts";
 import { GREEDY } from "../../../src/engine/sampling.ts";
 import { FakeBackend } from "../../engine/fake_backend.ts";

@@ -1,4 +1,4 @@
-/** The processor time of the calling thread. Deno has no clock for it: `process.cpuUsage` counts all threads. */
+/** The processor time of the calling thread, for benchmarks. Deno has no clock for it that is finer than 10 ms. */
 
 /** CLOCK_THREAD_CPUTIME_ID, by system, and the C library that is loaded already. */
 const CLOCKS = { linux: { library: "libc.so.6", id: 3 }, darwin: { library: "libSystem.B.dylib", id: 16 } } as const;
