@@ -28,7 +28,9 @@ export function assertAlmostEquals(actual: number, expected: number, tolerance =
 }
 
 export function assertStringIncludes(actual: string, expected: string, message?: string): void {
-  if (!actual.includes(expected)) throw new AssertionError(message ?? `Expected text that includes ${JSON.stringify(expected)}, found ${JSON.stringify(actual)}`);
+  if (!actual.includes(expected)) {
+    throw new AssertionError(message ?? `Expected text that includes ${JSON.stringify(expected)}, found ${JSON.stringify(actual)}`);
+  }
 }
 
 export function assertMatch(actual: string, expected: RegExp, message?: string): void {
