@@ -19,7 +19,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
   } catch (error) {
     const message = oneLine(error);
     if (error instanceof UsageError) {
-      console.error(`rowlock: ${message} (see rowlock --help)`);
+      console.error(`rowlock: ${message} (see rowlock COMMAND --help, for the flags of serving rowlock serve --help)`);
       return BAD_USAGE;
     }
     console.error(`rowlock: ${message}`);

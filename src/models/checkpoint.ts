@@ -78,6 +78,11 @@ function isDirectory(path: string): boolean {
   try {
     return Deno.statSync(path).isDirectory;
   } catch (error) {
+    if (error instanceof Deno.errors.NotFound) {
+      throw new ModelFileError(
+        `There is no file or folder ${path}; a model is a .gguf file, a folder with config.json, or org/name of the hub`,
+      );
+    }
     throw new ModelFileError(`Cannot open ${path}: ${error instanceof Error ? error.message : error}`, { cause: error });
   }
 }

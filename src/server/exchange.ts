@@ -117,7 +117,7 @@ export class Exchange {
   #errorText(): { readonly error?: string } {
     if (this.#failure === null || this.isClientGone) return {};
     const error = toApiError(this.#failure);
-    if (error.status < 500) return {};
+    if (error.status < 500 || error.code === "shutting_down") return {};
     const { cause } = error;
     return { error: cause instanceof Error ? cause.stack ?? cause.message : error.message };
   }

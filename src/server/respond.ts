@@ -6,6 +6,9 @@ import { collect, type Generation } from "./generation.ts";
 import type { Services } from "./services.ts";
 import { DONE, formatEvent, orTimeout, SSE_HEADERS, sseBody } from "./sse.ts";
 
+/** How long a stream holds back its headers for an error status. */
+const HEADERS_WAIT_MS = 250;
+
 export interface RespondOptions {
   readonly isStream: boolean;
   /** A last chunk with the usage was asked for. */
@@ -26,8 +29,9 @@ export async function respond(
     return Response.json(answer.whole(results, numbers()));
   }
   const { keepAliveMs } = services.options;
-  // A request that fails before its first token gets an error status. Longer than this nobody waits for headers: then errors go into the stream.
-  await orTimeout(generation.firstNews, keepAliveMs);
+  // A request that fails at once gets an error status. Then the stream opens and errors go into it: only a body that can be cancelled tells for
+  // certain that the client has gone. (Deno fires a request's signal only when the whole request came in one piece.)
+  await orTimeout(generation.firstNews, Math.min(keepAliveMs, HEADERS_WAIT_MS));
   if (generation.failure !== null) throw generation.failure.error;
   exchange.startStream();
   const leave = (): void => {

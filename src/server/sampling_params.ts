@@ -38,6 +38,10 @@ export function toSamplingConfig(request: SamplingRequest, model: ServedModel, o
 function withDefaults(request: SamplingRequest, defaults: SamplingRequest): SamplingRequest {
   const given = Object.entries(request).filter(([, value]) => value !== null && value !== undefined);
   const fields: SamplingRequest = { ...defaults, ...Object.fromEntries(given) };
+  const { repetition_penalty: own, repeat_penalty: alias } = request;
+  if (typeof own === "number" && typeof alias === "number" && own !== alias) {
+    throw invalidValue("repeat_penalty", `must equal repetition_penalty, ${own}, when both are given; found ${alias}`);
+  }
   // The alias counts as the request's own word, so it wins over the model's default, not over the real name.
   const penalty = request.repetition_penalty ?? request.repeat_penalty ?? defaults.repetition_penalty ?? defaults.repeat_penalty;
   return { ...fields, repetition_penalty: penalty };

@@ -107,6 +107,7 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
   if (wanted.maxTokens !== null && config.minTokens > wanted.maxTokens) {
     throw outOfRange("min_tokens", `must be from 0 to max_tokens, ${wanted.maxTokens}; found ${fields.min_tokens}`);
   }
+  checkSomethingIsAllowed(config, stopIds);
   return wanted.prompts.flatMap((promptIds, p) => {
     checkTokenIds(promptIds, vocabSize, param);
     const maxTokens = admitTokens({ numPromptTokens: promptIds.length, maxTokens: wanted.maxTokens, maxContext: model.maxContext, param });
@@ -127,6 +128,18 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
       return { request, stop, isContinuation: wanted.isContinuation };
     });
   });
+}
+
+/** A row that may draw nothing would fail after it has begun: bans that leave none of the allowed tokens are refused. */
+function checkSomethingIsAllowed({ allowedTokenIds, badWords, minTokens }: SamplingConfig, stopIds: readonly number[]): void {
+  if (allowedTokenIds === null) return;
+  const banned = new Set([...(minTokens > 0 ? stopIds : []), ...badWords.filter((ids) => ids.length === 1).map((ids) => ids[0]!)]);
+  if (allowedTokenIds.some((id) => !banned.has(id))) return;
+  const bans = minTokens > 0 ? "bad_words nor, before min_tokens, a stop token" : "bad_words";
+  throw outOfRange(
+    "allowed_token_ids",
+    `must hold a token that is not banned by ${bans}; found [${allowedTokenIds.slice(0, 8).join(", ")}]`,
+  );
 }
 
 /** true asks for what happens anyway: where nothing is loaded, the answer is the same, only later. */

@@ -125,7 +125,7 @@ Deno.test("A folder that lacks something, or a path to nothing, is refused by na
   refuse(folder.path, 'Unsupported model_type: "gpt_neox"; supported are gemma3_text, llama, mistral, ');
   folder.write("config.json", "[1]");
   refuse(folder.path, "holds [1] instead of a JSON object");
-  refuse(`${folder.path}/nothing`, "Cannot open");
+  refuse(`${folder.path}/nothing`, "There is no file or folder");
   refuse(folder.write("model.bin", "x"), "a model is a folder with config.json, or a file that ends in .gguf");
 });
 

@@ -134,7 +134,7 @@ Deno.test("numbers outside their domain are 422 with the parameter, the value an
     [{ seed: 2 ** 70 }, "from -2^63 to 2^64-1; found 1.1805916207174113e+21"],
     [{ typical_p: 1.1 }, "from 0 to 1; found 1.1"],
     [{ top_n_sigma: -0.5 }, "from 0 to 1000 or -1; found -0.5"],
-    [{ repetition_penalty: -1 }, "from 0 to 100; found -1"],
+    [{ repetition_penalty: -1 }, "from 0.000001 to 100 or 0; found -1"],
     [{ presence_penalty: 2.5 }, "from -2 to 2; found 2.5"],
     [{ frequency_penalty: -3 }, "from -2 to 2; found -3"],
     [{ xtc_threshold: 2 }, "from 0 to 1; found 2"],

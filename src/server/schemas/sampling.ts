@@ -35,6 +35,7 @@ const logitBias = z.record(z.string(), number("Added to the token's logit", { mi
 }).meta({ description: "Token id → number added to its logit." });
 
 const UNIT = { min: 0, max: 1 };
+const REPETITION = { min: 1e-6, max: 100, also: [0] };
 const PENALTY = { min: -2, max: 2 };
 
 /** The shape to spread into a request schema. */
@@ -52,8 +53,8 @@ export const SAMPLING_SHAPE = {
   p_less: optional(boolean("Threshold by the distribution's own collision probability.")),
   typical_p: optional(number("Locally typical sampling; 1 and 0 are off.", UNIT)),
   temperature_last: optional(boolean("The rank filters look at the distribution before temperature.")),
-  repetition_penalty: optional(number("Divides or multiplies the logits of tokens seen; 1 and 0 are off.", { min: 0, max: 100 })),
-  repeat_penalty: optional(number("Another name of repetition_penalty.", { min: 0, max: 100 })),
+  repetition_penalty: optional(number("Divides or multiplies the logits of tokens seen; 1 and 0 are off.", REPETITION)),
+  repeat_penalty: optional(number("Another name of repetition_penalty.", REPETITION)),
   repetition_context_size: optional(
     integer("Tokens that the repetition penalty looks back at; -1 is the whole context, 0 is off.", { min: -1, max: Infinity }),
   ),
