@@ -1,6 +1,9 @@
 #include "cache.h"
 
 #include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 void cache_replace(mlx_array* own, mlx_array updated) { mlx_array_set(own, updated); }
 
@@ -24,6 +27,14 @@ static void free_layers(rl_cache* cache) {
   for (int i = 0; i < 2 * cache->model->num_layers; i++) array_free(&cache->layers[i / 2].arrays[i % 2]);
   cache_drop_snapshots(cache);
   cache->num_slots = cache->capacity = 0;
+}
+
+/* Freed caches are hundreds of megabytes that MLX and malloc would keep for the next one. */
+static void give_memory_back(void) {
+  mlx_clear_cache();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 int32_t rl_cache_free(rl_cache* cache) {
@@ -83,7 +94,8 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
     return rl_fail(RL_ERR_ARGUMENT, "rl_cache_resize: %d slots of %d tokens; expected 1 … 4096 of 1 … 2^24, or both 0", slots, capacity);
   int32_t status = model_check_thread(cache->model);
   if (status != RL_OK) return status;
-  if (slots == 0) return free_layers(cache), RL_OK;
+  if (slots == 0) return free_layers(cache), give_memory_back(), RL_OK;
+  bool is_smaller = slots < cache->num_slots || capacity < cache->capacity;
   cache_drop_snapshots(cache);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
@@ -93,6 +105,7 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   /* A layer that has grown before another one could not does no harm: what all of them have room for counts, and it was there before. */
   cache->num_slots = status == RL_OK ? slots : min_int(slots, cache->num_slots);
   cache->capacity = status == RL_OK ? capacity : min_int(capacity, cache->capacity);
+  if (is_smaller) give_memory_back();
   return status;
 }
 
