@@ -30,8 +30,6 @@ import { smolLm3 } from "./smollm3.ts";
 
 const ARCHITECTURES: readonly Architecture[] = [gemma3Text, llama, mistral, phi3, qwen2, qwen3, qwen35, qwen3Moe, smolLm3];
 
-export const SUPPORTED_MODEL_TYPES: readonly string[] = ARCHITECTURES.flatMap((architecture) => architecture.modelTypes);
-
 /** @throws {ModelFileError} for a `model_type` that is not supported. */
 export function architectureOfModelType(modelType: unknown): Architecture {
   return find("model_type", modelType, (architecture) => architecture.modelTypes);

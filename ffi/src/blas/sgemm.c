@@ -42,7 +42,9 @@ static inline int rows_that_stay_cached(int k) {
 #include "skinny_kernels.h"
 static bool has_avx512(void) {
   static int answer = -1;
-  if (answer < 0) answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+  if (answer < 0)
+    answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512bw");
   return answer == 1;
 }
 bool sgemm_can_stream(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -85,7 +87,8 @@ static void dot_product(product* p) {
 
 void __wrap_cblas_sgemm(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k, float alpha, const float* a,
                         int lda, const float* b, int ldb, float beta, float* c, int ldc) {
-  bool is_skinny = sgemm_can_stream() && layout == CblasRowMajor && trans_a == CblasNoTrans && alpha == 1 && beta == 0 && (m <= MAX_SKINNY_ROWS || atomic_load_explicit(&is_invariant, memory_order_relaxed));
+  bool is_plain = layout == CblasRowMajor && trans_a == CblasNoTrans && alpha == 1 && beta == 0;
+  bool is_skinny = is_plain && sgemm_can_stream() && (m <= MAX_SKINNY_ROWS || atomic_load_explicit(&is_invariant, memory_order_relaxed));
   product p = {m, n, k, a, b, c, lda, ldb, ldc};
   if (is_skinny && trans_b == CblasTrans) dot_product(&p);
   else if (is_skinny && trans_b == CblasNoTrans) DISPATCH(sum_product(&p));
