@@ -5,10 +5,11 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
-import type { BuildFacts } from "../src/cli/bundle.ts";
+import { type BuildFacts, CHECKOUT_DRAFTER, DRAFTER_FOLDER } from "../src/cli/bundle.ts";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { VERSION } from "../src/cli/version.ts";
 import { tryCommand } from "../src/hub/command.ts";
+import { DRAFTER_FILES } from "../src/hub/default_drafter.ts";
 import { DEFAULT_MODEL } from "../src/hub/default_model.ts";
 import { VARIABLES } from "../src/hub/environment.ts";
 import type { Progress } from "../src/hub/progress.ts";
@@ -30,7 +31,7 @@ const PERMISSIONS = [
   "--allow-net",
   "--allow-ffi",
   "--allow-run",
-  "--allow-sys=systemMemoryInfo,statfs,uid,gid",
+  "--allow-sys=systemMemoryInfo,statfs,uid,gid,cpus",
   `--allow-env=${VARIABLES.join(",")}`,
 ];
 
@@ -61,7 +62,16 @@ export async function compile(options: CompileOptions, progress: Progress): Prom
   };
   await Deno.writeTextFile(join(bundle, "facts.json"), JSON.stringify(facts, null, 2));
   const path = join(ROOT, "dist", programName(options));
-  const includes = ["--include", BUNDLE, "--include", join("src", "engine", "worker.ts")];
+  const includes = [
+    "--include",
+    BUNDLE,
+    "--include",
+    join("src", "engine", "worker.ts"),
+    "--include",
+    join("src", "engine", "disk", "worker.ts"),
+    "--include",
+    join("src", "models", "prompt_worker.ts"),
+  ];
   // Types are checked by `deno task check`.
   const { isRelease } = await denoCompile(
     ["--no-check", "--exclude-unused-npm", ...PERMISSIONS, ...includes, "--output", path, "main.ts"],
@@ -79,6 +89,8 @@ function programName({ isWithModel = false }: CompileOptions): string {
 
 async function bundleModel(bundle: string, progress: Progress): Promise<BuildFacts["model"]> {
   await Deno.copyFile(await ensureModel(progress), join(bundle, DEFAULT_MODEL.fileName));
+  await Deno.mkdir(join(bundle, DRAFTER_FOLDER));
+  for (const name of DRAFTER_FILES) await Deno.copyFile(join(CHECKOUT_DRAFTER, name), join(bundle, DRAFTER_FOLDER, name));
   return await describeFile(bundle, DEFAULT_MODEL.fileName);
 }
 

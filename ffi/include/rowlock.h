@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 3
+#define RL_ABI_VERSION 4
 
 enum {
   RL_OK = 0,
@@ -51,6 +51,9 @@ RL_API int32_t rl_memory(uint64_t* out);
 
 /* Limits MLX's buffer cache to `cache_bytes`; buffers above it go back to the system. */
 RL_API int32_t rl_memory_limit(uint64_t cache_bytes);
+
+/* *out = bytes that the control groups of this process (Linux, versions 1 and 2) still allow; UINT64_MAX where there is no limit. */
+RL_API int32_t rl_cgroup_memory(uint64_t* out);
 
 /* Process-wide. On: a row's logits are the same bits whatever shares its steps and however its prompt is cut into chunks (some products
  * are slower). Off: a row's decode steps are, its prefill may differ in the last bits. Only on a CPU device; refused on a GPU. */
@@ -113,6 +116,15 @@ RL_API int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, 
 
 /* *out = bytes that the page holds. */
 RL_API int32_t rl_page_bytes(const rl_page* page, int64_t* out);
+
+/* Copies what the page holds, rl_page_bytes of it, to `bytes`; `capacity` counts bytes. In the machine's own byte order, and of use only to this
+ * same library with the same model. */
+RL_API int32_t rl_page_export(const rl_page* page, uint8_t* bytes, int64_t capacity);
+
+/* A page of `length` tokens for the cache's model (or drafter) from exported bytes, which are copied. flags as they were when the page was saved.
+ * The number of bytes has to be exactly that of such a page; what they say is not looked at. */
+RL_API int32_t rl_page_import(const rl_cache* cache, int32_t length, int32_t flags, const uint8_t* bytes, int64_t num_bytes, rl_page** out);
+
 RL_API int32_t rl_page_free(rl_page* page);
 
 /* ---- forward -------------------------------------------------------------------------------------------------------------- */

@@ -26,9 +26,10 @@ mlx_array geglu(scope* s, mlx_array gate_up);
 typedef struct rope {
   int dims;             /* rotated features of a head */
   float* inv_frequency; /* [dims / 2], scaling included */
+  float magnitude;      /* of the rotated features: 1, but for scalings that make attention sharper over long contexts */
 } rope;
 
-/* Reads rope_theta and the rope_* scaling keys of the config. */
+/* Reads rope_theta and the rope_* scaling keys of the config. `rotary_dims` there, if it is less, takes the place of `dims`. */
 rope rope_load(weights* w, int dims);
 /* Without any scaling. */
 rope rope_plain(weights* w, int dims, double theta);

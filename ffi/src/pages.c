@@ -1,5 +1,6 @@
 /* Pages: copies of some tokens of one slot, in all layers, that outlive the slot's row and are written to other slots later. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cache.h"
 
@@ -46,17 +47,26 @@ static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int sta
   return s.status;
 }
 
+static rl_page* new_page(const rl_model* model, int length, int32_t flags) {
+  rl_page* page = calloc(1, sizeof *page);
+  mlx_array* arrays = calloc(2 * (size_t)model->num_layers, sizeof *arrays);
+  if (page == NULL || arrays == NULL) return free(page), free(arrays), rl_fail(RL_ERR_MEMORY, "Out of memory for a page of %d tokens", length), NULL;
+  *page = (rl_page){.model = model, .length = length, .has_state = (flags & RL_PAGE_STATE) != 0, .arrays = arrays};
+  return page;
+}
+
+static int32_t check_flags(const char* call, int32_t flags) {
+  return (flags & ~RL_PAGE_STATE) == 0 ? RL_OK : rl_fail(RL_ERR_ARGUMENT, "%s: flags are %d, expected 0 or 1", call, flags);
+}
+
 int32_t rl_page_save(rl_cache* cache, int32_t slot, int32_t start, int32_t length, int32_t flags, rl_page** out) {
   if (cache == NULL || out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_page_save: cache and out must not be NULL");
   int32_t status = model_check_thread(cache->model);
   if (status == RL_OK) status = check_range(cache, "rl_page_save", slot, start, length);
+  if (status == RL_OK) status = check_flags("rl_page_save", flags);
   if (status != RL_OK) return status;
-  if ((flags & ~RL_PAGE_STATE) != 0) return rl_fail(RL_ERR_ARGUMENT, "rl_page_save: flags are %d, expected 0 or 1", flags);
-  rl_page* page = calloc(1, sizeof *page);
-  if (page != NULL)
-    *page = (rl_page){.model = cache->model, .length = length, .has_state = (flags & RL_PAGE_STATE) != 0,
-                      .arrays = calloc(2 * (size_t)cache->model->num_layers, sizeof(mlx_array))};
-  if (page == NULL || page->arrays == NULL) return free(page), rl_fail(RL_ERR_MEMORY, "Out of memory for a page of %d tokens", length);
+  rl_page* page = new_page(cache->model, length, flags);
+  if (page == NULL) return RL_ERR_MEMORY;
   status = copy_slot(page, cache, slot, start);
   if (status != RL_OK) return free_page(page), status;
   *out = page;
@@ -88,11 +98,70 @@ int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t
   return s.status;
 }
 
+static int64_t page_bytes(const rl_page* page) {
+  int64_t bytes = 0;
+  for (int i = 0; i < 2 * page->model->num_layers; i++)
+    if (is_part(page, i)) bytes += (int64_t)mlx_array_nbytes(page->arrays[i]);
+  return bytes;
+}
+
 int32_t rl_page_bytes(const rl_page* page, int64_t* out) {
   if (page == NULL || out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_page_bytes: page and out must not be NULL");
-  *out = 0;
-  for (int i = 0; i < 2 * page->model->num_layers; i++)
-    if (is_part(page, i)) *out += (int64_t)mlx_array_nbytes(page->arrays[i]);
+  *out = page_bytes(page);
+  return RL_OK;
+}
+
+int32_t rl_page_export(const rl_page* page, uint8_t* bytes, int64_t capacity) {
+  if (page == NULL || bytes == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_page_export: page and bytes must not be NULL");
+  int32_t status = model_check_thread(page->model);
+  if (status != RL_OK) return status;
+  if (capacity < page_bytes(page))
+    return rl_fail(RL_ERR_ARGUMENT, "rl_page_export: the page has %lld bytes, there is room for %lld", (long long)page_bytes(page),
+                   (long long)capacity);
+  for (int i = 0; i < 2 * page->model->num_layers; i++) {
+    if (!is_part(page, i)) continue;
+    size_t size = mlx_array_nbytes(page->arrays[i]);
+    memcpy(bytes, mlx_array_data_uint8(page->arrays[i]), size);
+    bytes += size;
+  }
+  return RL_OK;
+}
+
+/* Shape of one of the page's arrays. */
+static const int* part_shape(const rl_page* page, layer_state* state, int i) {
+  state->shapes[i % 2][0] = 1;
+  if (!state->is_recurrent) state->shapes[i % 2][2] = page->length;
+  return state->shapes[i % 2];
+}
+
+static int64_t part_bytes(const rl_page* page, int i) {
+  layer_state state = page->model->states[i / 2];
+  const int* shape = part_shape(page, &state, i);
+  return (int64_t)mlx_dtype_size(state.dtypes[i % 2]) * shape[0] * shape[1] * shape[2] * shape[3];
+}
+
+int32_t rl_page_import(const rl_cache* cache, int32_t length, int32_t flags, const uint8_t* bytes, int64_t num_bytes, rl_page** out) {
+  if (cache == NULL || bytes == NULL || out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_page_import: cache, bytes and out must not be NULL");
+  int32_t status = model_check_thread(cache->model);
+  if (status == RL_OK) status = check_flags("rl_page_import", flags);
+  if (status != RL_OK) return status;
+  if (length < 1 || length > 1 << 24) return rl_fail(RL_ERR_ARGUMENT, "rl_page_import: length is %d, expected 1 … 2^24", length);
+  rl_page* page = new_page(cache->model, length, flags);
+  if (page == NULL) return RL_ERR_MEMORY;
+  int64_t expected = 0;
+  for (int i = 0; i < 2 * cache->model->num_layers; i++)
+    if (is_part(page, i)) expected += part_bytes(page, i);
+  if (num_bytes != expected)
+    return free_page(page), rl_fail(RL_ERR_ARGUMENT, "rl_page_import: found %lld bytes, a page of %d tokens has %lld", (long long)num_bytes,
+                                    length, (long long)expected);
+  for (int i = 0; i < 2 * cache->model->num_layers; i++) {
+    if (!is_part(page, i)) continue;
+    layer_state state = cache->model->states[i / 2];
+    page->arrays[i] = mlx_array_new_data(bytes, part_shape(page, &state, i), 4, state.dtypes[i % 2]);
+    if (page->arrays[i].ctx == NULL) return free_page(page), rl_fail(RL_ERR_MEMORY, "Out of memory for a page of %d tokens", length);
+    bytes += part_bytes(page, i);
+  }
+  *out = page;
   return RL_OK;
 }
 

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "blas/sgemm.h"
+#include "cgroup_memory.h"
 #include "scope.h"
 
 #ifndef ROWLOCK_MLXC_VERSION
@@ -47,6 +48,12 @@ int32_t rl_memory_limit(uint64_t cache_bytes) {
   install_mlx_error_handler();
   if (mlx_set_cache_limit(&previous, (size_t)cache_bytes) != 0) return RL_ERR_MLX;
   cache_limit = cache_bytes;
+  return RL_OK;
+}
+
+int32_t rl_cgroup_memory(uint64_t* out) {
+  if (out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cgroup_memory: out must not be NULL");
+  *out = cgroup_memory_left("/proc/self/cgroup", "/sys/fs/cgroup");
   return RL_OK;
 }
 

@@ -84,6 +84,36 @@ static int64_t bytes_of(const rl_page* page) {
   return bytes;
 }
 
+/* Exported, freed and imported, pages are what they were, also into a cache without slots. */
+static void test_transfer(rl_model* m, rl_cache* c, rl_output* o, rl_page** pages) {
+  float expected[TINY_VOCAB], part[TINY_VOCAB];
+  CHECK(rl_cache_resize(c, 0, 0) == RL_OK && rl_cache_resize(c, 1, NUM_TOKENS) == RL_OK);
+  load_pages(c, 0, pages);
+  feed(m, c, o, 0, PREFIX, NUM_TOKENS, expected);
+  CHECK(rl_cache_resize(c, 0, 0) == RL_OK);
+  for (int i = 0; i < NUM_PAGES; i++) {
+    int64_t size = bytes_of(pages[i]);
+    int32_t flags = i == NUM_PAGES - 1 ? RL_PAGE_STATE : 0;
+    uint8_t* bytes = malloc((size_t)size);
+    rl_page* refused = NULL;
+    if (bytes == NULL) return;
+    CHECK(rl_page_export(pages[i], bytes, size - 1) == RL_ERR_ARGUMENT && strstr(last_error(), "there is room for") != NULL);
+    CHECK_VALUES(rl_page_export(pages[i], bytes, size) == RL_OK, "%s", last_error());
+    CHECK(rl_page_import(c, PAGE, flags, bytes, size - 1, &refused) == RL_ERR_ARGUMENT && strstr(last_error(), "of 8 tokens has") != NULL);
+    CHECK(rl_page_import(c, PAGE + 1, flags, bytes, size, &refused) == RL_ERR_ARGUMENT);
+    CHECK(rl_page_import(c, 0, flags, bytes, size, &refused) == RL_ERR_ARGUMENT && strstr(last_error(), "length is 0") != NULL);
+    CHECK(rl_page_import(c, PAGE, 2, bytes, size, &refused) == RL_ERR_ARGUMENT && refused == NULL);
+    CHECK(rl_page_free(pages[i]) == RL_OK);
+    CHECK_VALUES(rl_page_import(c, PAGE, flags, bytes, size, &pages[i]) == RL_OK, "%s", last_error());
+    CHECK(bytes_of(pages[i]) == size);
+    free(bytes);
+  }
+  CHECK(rl_cache_resize(c, 2, NUM_TOKENS) == RL_OK);
+  load_pages(c, 1, pages);
+  feed(m, c, o, 1, PREFIX, NUM_TOKENS, part);
+  CHECK(equal(part, expected));
+}
+
 static void test_bytes(rl_model* m, rl_page** pages) {
   int64_t info[8];
   CHECK(rl_model_info(m, info) == RL_OK);
@@ -120,6 +150,7 @@ static void test_bad_arguments(rl_cache* c, rl_cache* foreign, rl_page* page) {
   CHECK(rl_page_load(c, page, 2, 0) == RL_ERR_ARGUMENT && rl_page_load(c, page, 0, 3) == RL_ERR_ARGUMENT);
   CHECK(rl_page_load(c, page, 0, -1) == RL_ERR_ARGUMENT && rl_page_load(c, page, 0, 2) == RL_OK);
   CHECK(rl_page_load(foreign, page, 0, 0) == RL_ERR_ARGUMENT && strstr(last_error(), "another model") != NULL);
+  CHECK(rl_page_export(NULL, NULL, 0) == RL_ERR_ARGUMENT && rl_page_import(NULL, 1, 0, NULL, 0, &out) == RL_ERR_ARGUMENT && out == NULL);
   CHECK(rl_page_bytes(NULL, &bytes) == RL_ERR_ARGUMENT && rl_page_bytes(page, NULL) == RL_ERR_ARGUMENT && rl_page_free(NULL) == RL_OK);
 }
 
@@ -130,6 +161,7 @@ static void test_model(rl_model* m, rl_cache* foreign, bool is_recurrent) {
   CHECK(rl_cache_new(m, &c) == RL_OK && rl_output_new(&o) == RL_OK);
   test_loads(m, c, o, pages);
   test_bytes(m, pages);
+  test_transfer(m, c, o, pages);
   if (is_recurrent) test_state(m, c, o, pages);
   if (foreign != NULL) test_bad_arguments(c, foreign, pages[0]);
   CHECK(rl_cache_free(c) == RL_OK); /* pages outlive the cache that they were saved from */

@@ -1,6 +1,6 @@
 /** An engine without a model: every `stepMs` each row gets one token, as from a batch that decodes. */
 import type { Engine } from "../../src/engine/engine.ts";
-import type { EngineStats, GenerateRequest, RowUpdate } from "../../src/engine/messages.ts";
+import { type EngineStats, type GenerateRequest, NO_STATS, type RowUpdate } from "../../src/engine/messages.ts";
 import { UpdateQueue } from "../../src/engine/update_queue.ts";
 
 interface Row {
@@ -9,23 +9,10 @@ interface Row {
   numTokens: number;
 }
 
-const STATS: EngineStats = {
-  steps: 0,
-  rowsActive: 0,
-  rowsWaiting: 0,
-  promptTokens: 0,
-  generatedTokens: 0,
-  stepRows: 0,
-  stepMs: 0,
-  kvBytes: 0,
-  mlxActiveBytes: 0,
-  mlxPeakBytes: 0,
-};
-
 export class PacedEngine implements Engine {
   readonly facts;
   readonly health = { ok: true, reason: "ok" };
-  stats = STATS;
+  stats = NO_STATS;
   readonly #rows = new Set<Row>();
   readonly #listeners = new Set<(stats: EngineStats) => void>();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -45,6 +32,10 @@ export class PacedEngine implements Engine {
   onStep(listener: (stats: EngineStats) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  limitMemory(): Promise<void> {
+    return Promise.resolve();
   }
 
   close(): Promise<void> {

@@ -1,6 +1,7 @@
 /**
  * Tokens per second with drafts and without, inside the engine: 1, 4 and 8 rows; greedy, one shared configuration at 0.7, all distinct; texts
- * that prompt lookup is made for and texts that it is not. Rows end one after another. Plain decoding and drafters take turns in every case.
+ * that prompt lookup is made for and texts that it is not. Rows end one after another. Plain decoding and drafters, each alone and then all
+ * together, take turns in every case.
  */
 import { parseArgs } from "node:util";
 import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
@@ -14,7 +15,7 @@ import { loadDrafter } from "../../src/models/drafters.ts";
 import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { ensureLibrary } from "../build_ffi.ts";
 import { ensureModel } from "../setup.ts";
-import { type Mode, MODES, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
+import { type Mode, MODES, promptIds, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
 
 const HELP = `Usage: deno task bench:spec [flags]
   --rows LIST           numbers of rows (default: 1,4,8)
@@ -44,8 +45,11 @@ interface Bench {
   readonly model: LoadedModel;
   readonly backend: NativeBackend;
   readonly settings: Settings;
-  readonly speculations: ReadonlyMap<DraftKind | null, Speculation>;
+  readonly speculations: ReadonlyMap<Contender, Speculation>;
 }
+
+/** Nobody drafts, one kind does, or in every round whichever kind does best. */
+type Contender = "plain" | DraftKind | "all";
 
 interface Sample {
   readonly tokensPerSecond: number;
@@ -85,22 +89,15 @@ function positive(flag: string, text: string): number {
   return Number(text);
 }
 
-function promptIds({ tokenizer, chatTemplate }: LoadedModel, content: string): Int32Array {
-  if (tokenizer === null || chatTemplate === null) {
-    throw new Error("The model has no tokenizer or no chat template, the benchmark needs both");
-  }
-  const text = chatTemplate.render([{ role: "user", content }], { addGenerationPrompt: true });
-  return Int32Array.from(tokenizer.encode(text, { parseSpecial: true }));
-}
-
 /** Runs the rows of one case. The clock starts when every row has its first token. */
-function measure({ model, backend, settings, speculations }: Bench, kind: DraftKind | null, { numRows, subject, mode }: Case): Sample {
+function measure({ model, backend, settings, speculations }: Bench, contender: Contender, { numRows, subject, mode }: Case): Sample {
   const { numTokens } = settings;
   const limits = { maxBatch: numRows, maxContext: model.maxContext, maxQueue: numRows, prefillChunk: 256 };
-  const core = new EngineCore(backend, limits, undefined, speculations.get(kind));
+  const core = new EngineCore(backend, limits, undefined, speculations.get(contender));
+  const wish = contender === "plain" || contender === "all" ? {} : { draftKind: contender };
   for (let i = 0; i < numRows; i++) {
     const maxTokens = Math.ceil(numTokens * (1 - 0.8 * i / Math.max(1, numRows)));
-    const common = { sampling: samplingOf(mode, i), stopIds: [], promptLogprobs: -1, ...(kind === null ? {} : { draftKind: kind }) };
+    const common = { sampling: samplingOf(mode, i), stopIds: [], promptLogprobs: -1, ...wish };
     core.submit({ id: `r${i}`, promptIds: promptIds(model, promptOf(subject, i)), maxTokens, ...common });
   }
   let [startMs, numCounted, numRounds, numAccepted] = [0, 0, 0, 0];
@@ -122,10 +119,10 @@ function median(values: readonly number[]): number {
   return ((sorted[Math.floor((sorted.length - 1) / 2)] ?? NaN) + (sorted[Math.ceil((sorted.length - 1) / 2)] ?? NaN)) / 2;
 }
 
-function runCase(bench: Bench, kinds: readonly (DraftKind | null)[], one: Case): Sample[] {
-  const samples = kinds.map((): Sample[] => []);
+function runCase(bench: Bench, contenders: readonly Contender[], one: Case): Sample[] {
+  const samples = contenders.map((): Sample[] => []);
   for (let repeat = 0; repeat < bench.settings.numRepeats; repeat++) {
-    for (const [i, kind] of kinds.entries()) samples[i]?.push(measure(bench, kind, one));
+    for (const [i, contender] of contenders.entries()) samples[i]?.push(measure(bench, contender, one));
   }
   return samples.map((list) => ({
     tokensPerSecond: median(list.map(({ tokensPerSecond }) => tokensPerSecond)),
@@ -135,29 +132,32 @@ function runCase(bench: Bench, kinds: readonly (DraftKind | null)[], one: Case):
 
 function report(bench: Bench): void {
   const { backend, settings } = bench;
-  const drafters: DraftKind[] = ["ngram", ...(backend.drafter === null ? [] : [backend.drafter.kind])];
-  const kinds = [null, ...drafters];
+  const [plain, ...drafters] = contendersOf(backend);
   console.log(
-    `| rows | text | sampling | plain tok/s |${drafters.map((kind) => ` ${kind} tok/s | × plain | accepted a round |`).join("")}`,
+    `| rows | text | sampling | plain tok/s |${drafters.map((contender) => ` ${contender} tok/s | × plain | accepted a round |`).join("")}`,
   );
   console.log(`| ---: | --- | --- | ---: |${" ---: | ---: | ---: |".repeat(drafters.length)}`);
   for (const numRows of settings.rows) {
     for (const subject of SUBJECTS) {
       const rates = new Map<Mode, Sample[]>();
       for (const mode of MODES) {
-        const [plain, ...others] = runCase(bench, kinds, { numRows, subject, mode });
-        rates.set(mode, [plain!, ...others]);
+        const [base, ...others] = runCase(bench, [plain, ...drafters], { numRows, subject, mode });
+        rates.set(mode, [base!, ...others]);
         const cells = others.map(({ tokensPerSecond: rate, acceptedPerRound }) =>
-          ` ${rate.toFixed(1)} | ${(rate / plain!.tokensPerSecond).toFixed(2)} | ${acceptedPerRound.toFixed(2)} |`
+          ` ${rate.toFixed(1)} | ${(rate / base!.tokensPerSecond).toFixed(2)} | ${acceptedPerRound.toFixed(2)} |`
         );
-        console.log(`| ${numRows} | ${subject} | ${mode} | ${plain!.tokensPerSecond.toFixed(1)} |${cells.join("")}`);
+        console.log(`| ${numRows} | ${subject} | ${mode} | ${base!.tokensPerSecond.toFixed(1)} |${cells.join("")}`);
       }
-      const ratios = kinds.map((kind, i) =>
-        `${kind ?? "plain"} ${(rates.get("distinct")![i]!.tokensPerSecond / rates.get("shared")![i]!.tokensPerSecond).toFixed(2)}`
+      const ratios = [plain, ...drafters].map((contender, i) =>
+        `${contender} ${(rates.get("distinct")![i]!.tokensPerSecond / rates.get("shared")![i]!.tokensPerSecond).toFixed(2)}`
       );
       console.log(`| ${numRows} | ${subject} | distinct / shared | ${ratios.join(", ")} |`);
     }
   }
+}
+
+function contendersOf({ drafter }: NativeBackend): [Contender, ...Contender[]] {
+  return ["plain", "ngram", ...(drafter === null ? [] : [drafter.kind, "all" as const])];
 }
 
 async function run(settings: Settings): Promise<void> {
@@ -168,12 +168,13 @@ async function run(settings: Settings): Promise<void> {
   const backend = NativeBackend.load(libraryPath, model.spec, false, drafter);
   try {
     // As in a server, what steps cost is learned once and not anew for every request.
-    const kinds = [null, "ngram" as const, ...(backend.drafter === null ? [] : [backend.drafter.kind])];
-    const speculations = new Map(
-      kinds.map((kind) => [kind, makeSpeculation(kind === null ? { model: model.spec } : { ...settings, model: model.spec }, backend)]),
-    );
+    const contenders = contendersOf(backend);
+    const speculations = new Map(contenders.map((contender) => {
+      const options = contender === "plain" ? { model: model.spec } : { ...settings, model: model.spec };
+      return [contender, makeSpeculation(options, backend)];
+    }));
     const bench: Bench = { model, backend, settings, speculations };
-    for (const kind of kinds) measure(bench, kind, { numRows: 1, subject: "lookup", mode: "greedy" });
+    for (const contender of contenders) measure(bench, contender, { numRows: 1, subject: "lookup", mode: "greedy" });
     console.log(`${settings.numTokens} tokens for the longest row, median of ${settings.numRepeats}\n`);
     report(bench);
   } finally {

@@ -1,5 +1,6 @@
 /** What the speculation benchmark asks: texts to repeat, which prompt lookup is made for, and stories, which it is not. */
 import { GREEDY, type SamplingConfig } from "../../src/engine/sampling.ts";
+import type { LoadedModel } from "../../src/models/loaded_model.ts";
 
 export const SUBJECTS = ["lookup", "story"] as const;
 export type Subject = (typeof SUBJECTS)[number];
@@ -15,7 +16,7 @@ const LOOKUPS = [
   "brakes on the yard\n- sign the book at the gate\n- leave by the north road",
 ];
 
-const STORIES = [
+export const STORIES = [
   "Write a long and detailed story about a lighthouse keeper.",
   "Describe the first ship to Mars and the people on it.",
   "Tell me how a clockmaker in Prague spends a day in winter.",
@@ -41,4 +42,13 @@ export function samplingOf(mode: Mode, index: number): SamplingConfig {
     topK: index % 4 === 0 ? 0 : 20 * (1 + index),
     minP: index % 2 === 0 ? 0 : 0.01,
   };
+}
+
+/** The user's message as the model's chat template puts it. @throws {Error} when the model has no tokenizer or no template. */
+export function promptIds({ tokenizer, chatTemplate }: LoadedModel, content: string): Int32Array {
+  if (tokenizer === null || chatTemplate === null) {
+    throw new Error("The model has no tokenizer or no chat template, the benchmark needs both");
+  }
+  const text = chatTemplate.render([{ role: "user", content }], { addGenerationPrompt: true });
+  return Int32Array.from(tokenizer.encode(text, { parseSpecial: true }));
 }

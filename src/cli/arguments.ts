@@ -1,5 +1,6 @@
 /** The flags of `serve`. */
 import type { SettingsOf } from "./command.ts";
+import { DTYPES } from "./compute_type.ts";
 import { LOG_LEVELS } from "./request_log.ts";
 import { amount, choice, integer, onOff, seconds, text, texts } from "./flags.ts";
 
@@ -22,11 +23,17 @@ export const SERVE_FLAGS = {
   memory: amount({
     placeholder: "GB",
     default: null,
-    defaultText: "no limit",
+    defaultText: "80 % of what is free at the start",
     min: 0.001,
     max: 100_000,
     unit: "gigabytes",
-    help: "What loaded models may take together; the one that was not used for longest is unloaded for the next",
+    help:
+      "Memory for everything: program, weights, KV, prefixes, a step; short of it, requests wait, and models that are not used are unloaded",
+  }),
+  dtype: choice({
+    choices: DTYPES,
+    default: "auto",
+    help: "What weights are held and computed in. auto: as stored on a GPU; on a CPU float32, or as stored when memory does not allow it",
   }),
   idleUnload: amount({
     placeholder: "MINUTES",
@@ -53,7 +60,7 @@ export const SERVE_FLAGS = {
     default: 256,
     min: 1,
     max: 65_536,
-    help: "Prompt tokens computed in one step, at most: running answers wait no longer than that",
+    help: "Prompt tokens computed in one step, at most, of all prompts together: running answers wait no longer than that",
   }),
   maxQueue: integer({
     placeholder: "REQUESTS",
@@ -69,6 +76,18 @@ export const SERVE_FLAGS = {
     max: 10_000_000,
     help: "Memory of each model for what was computed before, so that prompts which begin the same start there; 0 turns it off",
   }),
+  prefixCacheDisk: text({
+    placeholder: "DIR",
+    default: null,
+    help: "Folder in which that is kept, too, so that it outlives the server; several servers may share one",
+  }),
+  prefixCacheDiskMb: integer({
+    placeholder: "MB",
+    default: 4096,
+    min: 1,
+    max: 100_000_000,
+    help: "Size of what is kept there, of all models together; what was not used for longest goes first",
+  }),
   batchInvariant: onOff({
     help: "A request's text and logprobs are the same bits whatever else runs; long prompts take longer. Only on a CPU device",
   }),
@@ -76,13 +95,14 @@ export const SERVE_FLAGS = {
   draftModel: text({
     placeholder: "PATH",
     default: null,
-    defaultText: "the checkpoint's own MTP head, if it has one",
+    defaultText: "the model's own: an MTP head in its checkpoint, or the folder NAME.drafter beside NAME.gguf",
     help: "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash",
   }),
   draftKind: choice({
     choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],
     default: "auto",
-    help: "Who drafts; ngram looks up what followed the same words before, and is always there for requests that name it",
+    help:
+      "Who drafts beside ngram, which looks up what followed the same words before; each request takes, round by round, whoever does best for it",
   }),
   draftTokens: integer({
     placeholder: "TOKENS",

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import type { SpeculationOptions } from "../engine/messages.ts";
 import type { LoadedDrafter } from "../models/drafter.ts";
-import { findOwnDrafter, loadDrafter } from "../models/drafters.ts";
+import { findDrafterBeside, findOwnDrafter, loadDrafter } from "../models/drafters.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { UsageError } from "./flags.ts";
@@ -19,9 +19,9 @@ export function chooseDrafter(model: Pick<LoadedModel, "spec">, settings: DraftS
   if (noSpeculation) return null;
   let drafter: LoadedDrafter | null = null;
   if (draftModel !== null) drafter = loadDrafter(draftModel, model, draftKind === "auto" || draftKind === "ngram" ? undefined : draftKind);
-  else if (draftKind === "auto" || draftKind === "mtp") drafter = ownDrafter(model);
-  if (drafter === null && draftKind === "mtp") {
-    throw new UsageError('--draft-kind is "mtp", and the model has no such head of its own; expected --draft-model beside it');
+  else if (draftKind !== "ngram") drafter = ownDrafter(model, draftKind);
+  if (drafter === null && draftKind !== "auto" && draftKind !== "ngram") {
+    throw new UsageError(`--draft-kind is "${draftKind}", and the model has no such drafter of its own; expected --draft-model beside it`);
   }
   return { drafter, ...(draftTokens === null ? {} : { maxDrafts: draftTokens }) };
 }
@@ -31,13 +31,11 @@ function checkFlags({ noSpeculation, draftModel, draftKind }: DraftSettings): vo
   if (draftModel !== null && draftKind === "ngram") {
     throw new UsageError(`--draft-kind is "ngram", which needs no weights; found --draft-model ${draftModel} beside it`);
   }
-  if (draftModel === null && (draftKind === "eagle3" || draftKind === "dflash")) {
-    throw new UsageError(`--draft-kind is "${draftKind}", which needs --draft-model`);
-  }
 }
 
-/** A GGUF file has no head beside its weights. */
-function ownDrafter(model: Pick<LoadedModel, "spec">): LoadedDrafter | null {
+/** The head in the model's own checkpoint, or the drafter beside its .gguf file; null when there is none of the kind. */
+function ownDrafter(model: Pick<LoadedModel, "spec">, kind: DraftSettings["draftKind"]): LoadedDrafter | null {
   const file = model.spec.tensors[0]?.file ?? "";
-  return file.endsWith(".safetensors") ? findOwnDrafter(dirname(file), model) : null;
+  const found = file.endsWith(".safetensors") ? findOwnDrafter(dirname(file), model) : findDrafterBeside(file, model);
+  return kind === "auto" || found?.kind === kind ? found : null;
 }

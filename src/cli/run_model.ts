@@ -1,6 +1,8 @@
 /** The command `run`: a conversation with a model at the terminal, with an engine in this same process. */
 import { createApp } from "../server/app.ts";
+import { allowedMemory, freeMemory } from "./allowed_memory.ts";
 import { SERVE_FLAGS } from "./arguments.ts";
+import { chooseComputeType, hasGpu } from "./compute_type.ts";
 import { askApp } from "./chat/chat_client.ts";
 import { ChatLoop } from "./chat/chat_loop.ts";
 import { ProcessTerminal } from "./chat/chat_terminal.ts";
@@ -8,16 +10,22 @@ import type { SettingsOf } from "./command.ts";
 import { text } from "./flags.ts";
 import { libraryPath } from "./library_path.ts";
 import { findModel, readModel } from "./model_source.ts";
+import { makePrefixDisk } from "./prefix_disk.ts";
 import { DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
-const { maxContext, prefillChunk, prefixCacheMb, batchInvariant, noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
+const { memory, dtype, maxContext, prefillChunk, prefixCacheMb, prefixCacheDisk, prefixCacheDiskMb, batchInvariant } = SERVE_FLAGS;
+const { noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
 
 export const RUN_FLAGS = {
   system: text({ placeholder: "TEXT", default: null, help: "Instructions for the model, before the conversation" }),
+  memory,
+  dtype,
   maxContext,
   prefillChunk,
   prefixCacheMb,
+  prefixCacheDisk,
+  prefixCacheDiskMb,
   batchInvariant,
   noSpeculation,
   draftModel,
@@ -36,13 +44,16 @@ const ONE_ROW = { maxBatch: 1, maxQueue: 1 };
 export async function runModel(name: string | null, settings: SettingsOf<typeof RUN_FLAGS>): Promise<void> {
   const progress = new TerminalProgress();
   const nativeLibrary = await libraryPath();
-  const model = readModel(await findModel(name, progress));
+  const { modelBytes: memoryBytes } = allowedMemory(settings.memory, freeMemory(nativeLibrary));
+  const typing = { dtype: settings.dtype, isGpu: hasGpu(nativeLibrary), memoryBytes };
+  const { model } = chooseComputeType(readModel(await findModel(name, progress)), typing);
   if (model.chatTemplate === null || model.tokenizer === null) {
     throw new Error(
       `${model.id} has no ${model.tokenizer === null ? "tokenizer" : "chat template"}: it cannot chat; serve it for completions`,
     );
   }
-  const engine = await startEngine(model, { ...settings, ...ONE_ROW, libraryPath: nativeLibrary }, () => {});
+  const prefixDisk = await makePrefixDisk(settings);
+  const engine = await startEngine(model, { ...settings, ...ONE_ROW, libraryPath: nativeLibrary, memoryBytes, prefixDisk }, () => {});
   const app = createApp({
     models: [{ model, engine }],
     options: { ...ONE_ROW, maxContext: settings.maxContext ?? DEFAULT_MAX_CONTEXT, writeLog: null },

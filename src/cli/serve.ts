@@ -1,6 +1,7 @@
 /** The command `serve`: loads what it is given, serves it, and ends when it is told to. */
 import { type RunningServer, serve as startServer } from "../server/serve.ts";
 import type { PoolMember } from "../server/pooled_model.ts";
+import { allowedMemory, freeMemory } from "./allowed_memory.ts";
 import { readApiKeys } from "./api_keys.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { libraryPath } from "./library_path.ts";
@@ -22,11 +23,13 @@ export async function serve(settings: ServeSettings): Promise<void> {
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
   checkAddress(settings);
-  const models = await serveModels(settings, nativeLibrary);
+  const { modelBytes, text } = allowedMemory(settings.memory, freeMemory(nativeLibrary));
+  console.log(text);
+  const models = await serveModels(settings, nativeLibrary, modelBytes);
   // Python's pip, which brings the default model, has done its work.
   if (Deno.build.standalone) keepOnly(["net", "write", "ffi"]);
   try {
-    const server = listen(settings, models, apiKeys);
+    const server = listen(settings, models, modelBytes, apiKeys);
     announce(server, models, apiKeys.length > 0);
     await untilStopped(server, settings.drainTimeout * 1000);
     await server.app.close();
@@ -36,7 +39,12 @@ export async function serve(settings: ServeSettings): Promise<void> {
   }
 }
 
-function listen(settings: ServeSettings, models: readonly PoolMember[], apiKeys: readonly string[]): RunningServer {
+function listen(
+  settings: ServeSettings,
+  models: readonly PoolMember[],
+  memoryBytes: number,
+  apiKeys: readonly string[],
+): RunningServer {
   const options = {
     hostname: settings.host,
     apiKeys,
@@ -53,7 +61,10 @@ function listen(settings: ServeSettings, models: readonly PoolMember[], apiKeys:
     writeLog: requestLog(settings.logLevel, (line) => console.error(line)),
     version: VERSION,
   };
-  return withAddressErrors(settings, () => startServer({ models, limits: poolLimits(settings), options, port: settings.port }));
+  return withAddressErrors(
+    settings,
+    () => startServer({ models, limits: poolLimits(settings, memoryBytes), options, port: settings.port }),
+  );
 }
 
 /** Loading takes a while: an address that is taken shows before it. */

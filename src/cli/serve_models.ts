@@ -1,34 +1,36 @@
 /** The models that `serve` serves: one that is loaded at once, or several that are loaded when somebody asks for them. */
-import type { LoadedModel } from "../models/loaded_model.ts";
 import type { PoolLimits } from "../server/model_pool.ts";
 import type { PoolMember } from "../server/pooled_model.ts";
 import type { ServeSettings } from "./arguments.ts";
+import { chooseComputeType, type ComputeTypeSettings, hasGpu } from "./compute_type.ts";
 import { UsageError } from "./flags.ts";
 import { findModel, readModel } from "./model_source.ts";
+import { makePrefixDisk } from "./prefix_disk.ts";
 import { sizeText } from "./size_text.ts";
 import { type EngineSettings, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
-
-const FLOAT32_BYTES = 4;
 
 /**
  * Every model is fetched where it is missing, read and checked before the server starts: what is listed can be served, and no request has to
  * wait for a download.
  * @throws {UsageError | Error} when one of them cannot be had.
  */
-export async function serveModels(settings: ServeSettings, libraryPath: string): Promise<PoolMember[]> {
+export async function serveModels(settings: ServeSettings, libraryPath: string, memoryBytes: number): Promise<PoolMember[]> {
   const names = modelNames(settings);
+  const prefixDisk = await makePrefixDisk(settings);
   const members: PoolMember[] = [];
-  for (const name of names) members.push(await readMember(name, { ...settings, libraryPath }));
+  const engine = { ...settings, libraryPath, memoryBytes, prefixDisk };
+  const typing = { dtype: settings.dtype, isGpu: hasGpu(libraryPath), memoryBytes };
+  for (const name of names) members.push(await readMember(name, engine, typing));
   const [only] = members;
   if (settings.models !== null || only === undefined) return members;
-  return [await loadNow(only, settings)];
+  return [await loadNow(only, memoryBytes)];
 }
 
-/** What `--memory` and `--idle-unload` mean to the pool. */
-export function poolLimits({ memory, idleUnload, maxBatch, maxQueue }: ServeSettings): PoolLimits {
+/** What the flags mean to the pool. @param memoryBytes of all models together. */
+export function poolLimits({ idleUnload, maxBatch, maxQueue }: ServeSettings, memoryBytes: number): PoolLimits {
   return {
-    memoryBytes: memory === null ? Infinity : memory * 1e9,
+    memoryBytes,
     idleUnloadMs: idleUnload === null ? Infinity : idleUnload * 60_000,
     maxWaiting: maxBatch + maxQueue,
   };
@@ -43,29 +45,28 @@ export function modelNames({ model, models }: Pick<ServeSettings, "model" | "mod
   return names;
 }
 
-async function readMember(name: string | null, settings: EngineSettings): Promise<PoolMember> {
+async function readMember(name: string | null, settings: EngineSettings, typing: ComputeTypeSettings): Promise<PoolMember> {
   const found = await findModel(name, new TerminalProgress());
   const startedMs = performance.now();
-  const model = readModel(found);
-  console.log(`model ${model.id} (${model.modelType}): read and checked in ${((performance.now() - startedMs) / 1000).toFixed(1)} s`);
+  const { model, weightBytes, text } = chooseComputeType(readModel(found), typing);
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  console.log(`model ${model.id} (${model.modelType}): read and checked in ${seconds} s; ${text}`);
   return {
     model,
-    expectedBytes: expectedBytes(model),
+    expectedBytes: weightBytes,
     startEngine: () => startEngine(model, settings, (text) => console.log(`${model.id}: ${text}`)),
   };
 }
 
 /** A model that is the only one is loaded before the server starts: what is wrong with it shows at once, and nobody waits for it. */
-async function loadNow(member: PoolMember, { memory }: ServeSettings): Promise<PoolMember> {
+async function loadNow(member: PoolMember, memoryBytes: number): Promise<PoolMember> {
   const engine = await member.startEngine!();
-  const { weightBytes } = engine.facts;
-  if (memory === null || weightBytes <= memory * 1e9) return { ...member, engine };
+  const { weightBytes, leastBytes = weightBytes } = engine.facts;
+  if (leastBytes <= memoryBytes) return { ...member, engine };
   await engine.close();
-  throw new Error(`The weights of ${member.model.id} take ${sizeText(weightBytes)}; --memory allows ${sizeText(memory * 1e9)}`);
-}
-
-/** On a CPU device weights become float32; a GPU takes them as they are. */
-function expectedBytes({ spec }: LoadedModel): number {
-  if (Deno.build.os === "darwin") return spec.tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  return spec.tensors.reduce((sum, { shape }) => sum + FLOAT32_BYTES * shape.reduce((product, size) => product * size, 1), 0);
+  throw new Error(
+    `${member.model.id} takes ${sizeText(weightBytes)} of weights, ${sizeText(leastBytes)} with the shortest of requests; memory allows ${
+      sizeText(memoryBytes)
+    } for models (--memory)`,
+  );
 }

@@ -1,3 +1,5 @@
+import type { DraftKind } from "./messages.ts";
+
 /** Before a row has drafted, one of two drafts counts as accepted: the first rounds find out. */
 const PRIOR_ACCEPTED = 1;
 const PRIOR_TESTED = 2;
@@ -19,6 +21,11 @@ export class Acceptance {
     return this.#accepted / this.#tested;
   }
 
+  /** The same as if one more had been right: what is hardly known is worth a try. */
+  get hope(): number {
+    return (this.#accepted + 1) / (this.#tested + 1);
+  }
+
   /** A round's result. Drafts after the first wrong one were not tested. */
   observe(numDrafts: number, numAccepted: number): void {
     for (let i = 0; i < Math.min(numDrafts, numAccepted + 1); i++) {
@@ -35,16 +42,22 @@ export class Acceptance {
   }
 }
 
-/** The same for each grade of offers: what is said of good ones must not depend on how the poor ones do. */
+/** The same for each drafter and each grade of its offers: what is said of good ones must not depend on how the poor ones do. */
 export class GradedAcceptance {
-  readonly #grades = new Map<number, Acceptance>();
+  readonly #grades = new Map<string, Acceptance>();
   #current = new Acceptance();
 
-  /** How drafts of this grade have done. The next round that is observed is one of them. */
-  enter(grade: number): Acceptance {
-    this.#current = this.#grades.get(grade) ?? new Acceptance();
-    this.#grades.set(grade, this.#current);
-    return this.#current;
+  /** How drafts of this grade have done. */
+  of(kind: DraftKind, grade: number): Acceptance {
+    const key = `${kind} ${grade}`;
+    const known = this.#grades.get(key) ?? new Acceptance();
+    this.#grades.set(key, known);
+    return known;
+  }
+
+  /** The next round that is observed is one of this grade's. */
+  enter(acceptance: Acceptance): void {
+    this.#current = acceptance;
   }
 
   observe(numDrafts: number, numAccepted: number): void {

@@ -32,6 +32,14 @@ export interface BackendPage extends PageParts {
   free(): void;
 }
 
+/** What a page holds, as bytes that may outlive the process; of use to the same library with the same model and drafter alone. */
+export interface PageImage extends PageParts {
+  readonly numTokens: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The first so many bytes are the model's; the others are the drafter's history. */
+  readonly numModelBytes: number;
+}
+
 /**
  * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move` and `clear` of `ModelBackend`.
  * What the calls of a round are is written at `rl_draft` in `ffi/include/rowlock.h`.
@@ -52,7 +60,7 @@ export interface DrafterBackend {
 
 /** What the engine needs of a model: the cache's operations, forward, sample. `NativeBackend` is the real one; tests bring a deterministic one. */
 export interface ModelBackend {
-  readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
+  readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds" | "maxRowTokens" | "leastBytes">;
   /** null: the model has none. */
   readonly drafter: DrafterBackend | null;
   /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
@@ -70,6 +78,10 @@ export interface ModelBackend {
   savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage;
   /** Writes a page that `savePage` made to the same place of slot `slot`, which may be any. Waits for the device. */
   loadPage(page: BackendPage, slot: number, start: number): void;
+  /** A copy of what the page holds. */
+  exportPage(page: BackendPage): PageImage;
+  /** @throws {BackendError} when the image is none of this model's and drafter's pages. What it says is not looked at. */
+  importPage(image: PageImage): BackendPage;
   /**
    * Launches the plan's forward; does not wait for its end. Many of them without a draw in between (chunks of a long prompt) do not pile up:
    * MLX lets only a few operations be in flight and makes the launch wait for the rest.

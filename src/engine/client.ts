@@ -1,5 +1,14 @@
 import { type Engine, EngineError } from "./engine.ts";
-import type { EngineFacts, EngineOptions, EngineStats, FromEngine, GenerateRequest, RowUpdate, ToEngine } from "./messages.ts";
+import {
+  type EngineFacts,
+  type EngineOptions,
+  type EngineStats,
+  type FromEngine,
+  type GenerateRequest,
+  NO_STATS,
+  type RowUpdate,
+  type ToEngine,
+} from "./messages.ts";
 import { UpdateQueue } from "./update_queue.ts";
 
 export interface EngineClientOptions {
@@ -16,19 +25,6 @@ export interface EngineClientOptions {
 const DEFAULTS = { workerUrl: new URL("./worker.ts", import.meta.url), stallTimeoutMs: 120_000, maxRestarts: 3, restartWindowMs: 600_000 };
 const CLOSE_TIMEOUT_MS = 5_000;
 
-const NO_STATS: EngineStats = {
-  steps: 0,
-  rowsActive: 0,
-  rowsWaiting: 0,
-  promptTokens: 0,
-  generatedTokens: 0,
-  stepRows: 0,
-  stepMs: 0,
-  kvBytes: 0,
-  mlxActiveBytes: 0,
-  mlxPeakBytes: 0,
-};
-
 /**
  * The engine in its worker. Routes updates to the requests they belong to. When the worker dies, every request ends with an error and the
  * worker is started again.
@@ -43,6 +39,10 @@ export class EngineClient implements Engine {
   #lastSignMs = performance.now();
   #onLoaded = Promise.withResolvers<void>();
   #onClosed: (() => void) | null = null;
+  /** What the engine was told after it was loaded. */
+  #memoryBytes: number | null = null;
+  /** One for each `limit` that has no answer yet. */
+  readonly #onLimited: (() => void)[] = [];
   readonly #deathsMs: number[] = [];
   readonly #queues = new Map<string, UpdateQueue>();
   readonly #listeners = new Set<(stats: EngineStats) => void>();
@@ -96,6 +96,15 @@ export class EngineClient implements Engine {
     return () => this.#listeners.delete(listener);
   }
 
+  limitMemory(memoryBytes: number): Promise<void> {
+    this.#memoryBytes = memoryBytes;
+    if (this.#worker === null) return Promise.resolve();
+    const limited = Promise.withResolvers<void>();
+    this.#onLimited.push(limited.resolve);
+    this.#post({ type: "limit", memoryBytes });
+    return limited.promise;
+  }
+
   /** Ends all requests, frees the model and ends the worker. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -128,6 +137,7 @@ export class EngineClient implements Engine {
     };
     worker.onmessageerror = () => this.#bury("A message of the engine could not be read");
     this.#post({ type: "load", options: this.options });
+    if (this.#memoryBytes !== null) void this.limitMemory(this.#memoryBytes);
   }
 
   #post(message: ToEngine): void {
@@ -146,6 +156,11 @@ export class EngineClient implements Engine {
         for (const update of message.updates) this.#deliver(update);
         for (const listener of this.#listeners) listener(message.stats);
         return;
+      case "stats":
+        this.#stats = message.stats;
+        return;
+      case "limited":
+        return this.#onLimited.shift()?.();
       case "failed":
         for (const id of message.ids) this.#take(id)?.fail(new EngineError(message.code, message.message));
         return;
@@ -184,6 +199,7 @@ export class EngineClient implements Engine {
     this.#worker?.terminate();
     this.#worker = null;
     this.#onClosed?.();
+    for (const resolve of this.#onLimited.splice(0)) resolve();
     this.#stats = { ...this.#stats, rowsActive: 0, rowsWaiting: 0, stepRows: 0 };
     const wasLoaded = this.#facts !== null;
     if (!this.#isClosed) this.#fault = wasLoaded ? `The engine stopped: ${reason}` : reason;

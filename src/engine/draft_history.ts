@@ -12,7 +12,9 @@ export class DraftHistory {
   length = 0;
   /** Entries behind them that the drafter made from its own features while it drafted. */
   numOwn = 0;
-  /** An error has made a gap: the row cannot be drafted for any more. */
+  /** Steps since the row has drafted last. */
+  numIdle = 0;
+  /** There is a gap: the row cannot be drafted for any more. */
   isLost = false;
   #firstToken = 0;
   #firstFeature = 0;

@@ -1,4 +1,4 @@
-import type { DraftKind } from "./messages.ts";
+import type { DraftFailures, DraftKind } from "./messages.ts";
 import type { RowColumn } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepPlan } from "./step_plan.ts";
@@ -23,6 +23,8 @@ export interface Drafter {
   readonly maxDrafts: number;
   /** What it keeps for each row; goes into the row table. */
   readonly columns: readonly RowColumn[];
+  /** null while nothing has failed; a drafter that cannot fail has none. */
+  readonly failures?: DraftFailures | null;
   /** What it could propose for this row now; null when it has nothing. */
   offer(sequence: Sequence): Offering | null;
   /** Tokens of the row that its own model's history covers, which pages keep too; null without such a history, or when it has a gap. */

@@ -21,5 +21,7 @@ export interface Engine {
   generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate>;
   /** Called after every step with fresh stats, for histograms. Returns the unsubscriber. */
   onStep(listener: (stats: EngineStats) => void): () => void;
+  /** The engine may take so much memory from now on. Resolves when it holds no more, or is gone. */
+  limitMemory(memoryBytes: number): Promise<void>;
   close(): Promise<void>;
 }

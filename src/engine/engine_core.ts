@@ -1,6 +1,9 @@
 import type { ModelBackend } from "./backend.ts";
+import type { PageDisk } from "./disk/page_disk.ts";
 import type { Failure } from "./failure.ts";
 import { KvRoom } from "./kv_room.ts";
+import { makeRoom } from "./make_room.ts";
+import { MemoryBudget, memoryCosts, roundedCapacity } from "./memory_budget.ts";
 import type { EngineErrorCode, EngineOptions, EngineStats, GenerateRequest } from "./messages.ts";
 import { PrefixReuse } from "./prefix_reuse.ts";
 import { findRequestFault } from "./request_check.ts";
@@ -9,17 +12,18 @@ import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { Speculation } from "./speculation.ts";
 import { step } from "./step.ts";
-import type { StepReport } from "./step_report.ts";
+import { StepReport } from "./step_report.ts";
 
-export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheBytes">;
+export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheBytes" | "memoryBytes">;
 
 /** Everything that the engine is made of, without threads and messages: submit and cancel at any time, then `step` while there is work. */
 export class EngineCore {
   readonly sampling: SamplingBatch;
   readonly scheduler: Scheduler;
   readonly room: KvRoom;
+  readonly budget: MemoryBudget;
   readonly prefixes: PrefixReuse;
-  readonly #totals = { steps: 0, promptTokens: 0, generatedTokens: 0 };
+  readonly #totals = { steps: 0, promptTokens: 0, generatedTokens: 0, preemptions: 0 };
   #stepRows = 0;
   #stepMs = 0;
   #arrivals = 0;
@@ -29,17 +33,34 @@ export class EngineCore {
     readonly limits: CoreLimits,
     readonly nowMs: () => number = () => performance.now(),
     readonly speculation: Speculation = new Speculation([], { isAdaptive: true }),
+    disk: PageDisk | null = null,
   ) {
     checkLimits(limits);
     const { vocabSize } = backend.facts;
     this.sampling = new SamplingBatch(vocabSize);
     this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling, ...speculation.columns);
     this.room = new KvRoom(backend, limits.maxBatch);
-    this.prefixes = new PrefixReuse(backend, speculation, limits.prefixCacheBytes ?? 0);
+    this.budget = new MemoryBudget(memoryCosts(backend.facts, limits.prefillChunk + limits.maxBatch), limits.memoryBytes);
+    this.prefixes = new PrefixReuse(backend, speculation, { maxBytes: limits.prefixCacheBytes ?? 0, disk, nowMs });
+  }
+
+  /** Tokens of one request, prompt and answer, at most: what the context holds and what memory holds for a row that is alone. */
+  get maxRowTokens(): number {
+    return Math.min(this.limits.maxContext, this.budget.maxRowTokens);
+  }
+
+  /** What the engine has to have for one row of that length; more than the limit when not even the shortest one fits. */
+  get leastBytes(): number {
+    return this.budget.totalBytes({ slots: 1, capacity: roundedCapacity(Math.max(1, this.maxRowTokens)) });
   }
 
   get hasWork(): boolean {
     return this.scheduler.rows.numRows > 0 || this.scheduler.numWaiting > 0;
+  }
+
+  /** All rows wait for pages from the disk: the next step has nothing to do before that answers, or `STALL_MS` are over. */
+  get isWaitingForDisk(): boolean {
+    return this.#stepRows === 0 && this.prefixes.isWaitingForDisk;
   }
 
   /** Takes a request in, or says why not. */
@@ -47,7 +68,7 @@ export class EngineCore {
     const { vocabSize } = this.backend.facts;
     const refuse = (code: EngineErrorCode, message: string): Failure => ({ id: request.id, code, message });
     if (this.scheduler.find(request.id)) return refuse("engine_error", `A request with id "${request.id}" is running already`);
-    const fault = findRequestFault(request, { vocabSize, maxContext: this.limits.maxContext, draftKinds: this.speculation.kinds });
+    const fault = findRequestFault(request, { vocabSize, maxContext: this.maxRowTokens, draftKinds: this.speculation.kinds });
     if (fault !== null) return refuse("engine_error", fault);
     if (!this.scheduler.canEnqueue()) {
       return refuse("queue_full", `${this.scheduler.numWaiting} requests wait, the limit is ${this.limits.maxQueue}`);
@@ -69,11 +90,22 @@ export class EngineCore {
   step(): StepReport {
     const startMs = this.nowMs();
     const report = step(this);
+    this.prefixes.writeBehind();
     this.#stepMs = this.nowMs() - startMs;
     this.#stepRows = report.numStepRows;
     if (report.numStepRows > 0) this.#totals.steps++;
     this.#totals.promptTokens += report.numPromptTokens;
     this.#totals.generatedTokens += report.numGeneratedTokens;
+    this.#totals.preemptions += report.numPreemptions;
+    return report;
+  }
+
+  /** Changes the memory that the engine may take. What is too much is given up at once; the report tells of requests that cannot go on. */
+  limitMemory(memoryBytes: number): StepReport {
+    const report = new StepReport();
+    this.budget.limit(memoryBytes);
+    makeRoom(this, report);
+    this.#totals.preemptions += report.numPreemptions;
     return report;
   }
 
@@ -96,9 +128,12 @@ export class EngineCore {
 
   stats(): EngineStats {
     const prefix = this.prefixes.figures();
+    const draftFailures = this.speculation.failures;
     return {
       ...(prefix === null ? {} : { prefix }),
+      ...(draftFailures === null ? {} : { draftFailures }),
       ...this.#totals,
+      memoryLimitBytes: this.budget.limitBytes,
       rowsActive: this.scheduler.rows.numRows,
       rowsWaiting: this.scheduler.numWaiting,
       stepRows: this.#stepRows,
@@ -110,7 +145,7 @@ export class EngineCore {
 
 function checkLimits(limits: CoreLimits): void {
   const lowest = { maxBatch: 1, maxContext: 1, maxQueue: 0, prefillChunk: 1, prefixCacheBytes: 0 };
-  for (const name of Object.keys(lowest) as (keyof CoreLimits)[]) {
+  for (const name of Object.keys(lowest) as (keyof typeof lowest)[]) {
     const value = limits[name];
     if (value === undefined) continue;
     if (!Number.isInteger(value) || value < lowest[name]) {

@@ -1,12 +1,17 @@
 import type { ModelBackend } from "./backend.ts";
+import { openDisk } from "./disk/disk_client.ts";
+import type { PageDisk } from "./disk/page_disk.ts";
 import { EngineCore } from "./engine_core.ts";
 import type { Failure } from "./failure.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./messages.ts";
 import { makeSpeculation } from "./make_speculation.ts";
+import { STALL_MS } from "./prefix_disk.ts";
 import { Turns } from "./turns.ts";
 
 /** An engine that has been without requests for this long gives the cache's memory back. */
 const IDLE_RELEASE_MS = 10_000;
+/** An engine that is shut down writes pages to the disk for this long at most. Less than whoever shuts it down waits. */
+const SETTLE_MS = 2_000;
 
 /** The worker's end of the message channel. */
 export interface EnginePort {
@@ -18,6 +23,8 @@ export interface EnginePort {
 /** The worker's message loop. Between any two steps all messages are read, so that requests join and leave at the next step; without work it sleeps. */
 export class EngineServer {
   #core: EngineCore | null = null;
+  #disk: PageDisk | null = null;
+  #isShuttingDown = false;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #turns = new Turns();
 
@@ -39,6 +46,9 @@ export class EngineServer {
         return this.#withCore((core) => this.#postFailures([core.submit(message.request)].filter((failure) => failure !== null)));
       case "cancel":
         return this.#withCore((core) => core.cancel(message.id));
+      case "limit":
+        this.#withCore((core) => this.#postFailures(core.limitMemory(message.memoryBytes).failures));
+        return this.port.post({ type: "limited" });
       case "shutdown":
         return this.#shutdown();
     }
@@ -46,10 +56,14 @@ export class EngineServer {
 
   #load(options: EngineOptions): void {
     const startMs = performance.now();
+    // First: it gets ready while the model is loaded.
+    this.#disk = openDisk(options);
     const backend = this.loadBackend(options);
     const speculation = makeSpeculation(options, backend);
-    this.#core = new EngineCore(backend, options, undefined, speculation);
-    const facts = { ...backend.facts, draftKinds: speculation.kinds, loadMs: performance.now() - startMs };
+    this.#core = new EngineCore(backend, options, undefined, speculation, this.#disk);
+    if (this.#disk !== null) this.#disk.onAnswer = (): void => this.#onDisk();
+    const { maxRowTokens, leastBytes } = this.#core;
+    const facts = { ...backend.facts, draftKinds: speculation.kinds, maxRowTokens, leastBytes, loadMs: performance.now() - startMs };
     this.port.post({ type: "ready", facts });
   }
 
@@ -70,13 +84,27 @@ export class EngineServer {
     if (core === null) return;
     try {
       const report = core.step();
+      const isWaiting = core.isWaitingForDisk;
       // The next step's turn is asked for first: its messages arrive while this step's are written.
-      if (core.hasWork) this.#wake();
+      if (core.hasWork && !isWaiting) this.#wake();
       this.#postFailures(report.failures);
-      this.port.post({ type: "step", updates: report.updates, stats: core.stats() });
-      if (!core.hasWork) this.#sleep(core);
+      if (!isWaiting || report.updates.length > 0) this.port.post({ type: "step", updates: report.updates, stats: core.stats() });
+      if (isWaiting) this.#idleTimer = setTimeout(() => this.#wake(), STALL_MS);
+      else if (!core.hasWork) this.#sleep(core);
     } catch (error) {
       this.#die(error);
+    }
+  }
+
+  /** The disk has answered: there may be a page for a row, and room for another one to be written. */
+  #onDisk(): void {
+    const core = this.#core;
+    if (core === null) return;
+    core.prefixes.writeBehind();
+    if (core.hasWork) this.#wake();
+    else if (core.prefixes.isSettled) {
+      this.port.post({ type: "stats", stats: core.stats() });
+      if (this.#isShuttingDown) this.#end();
     }
   }
 
@@ -100,7 +128,17 @@ export class EngineServer {
   }
 
   #shutdown(): void {
-    if (this.#core !== null) this.#postFailures(this.#core.failAll("shutting_down", "The server is shutting down"));
+    const core = this.#core;
+    if (core === null) return this.#end();
+    this.#isShuttingDown = true;
+    this.#postFailures(core.failAll("shutting_down", "The server is shutting down"));
+    core.prefixes.writeBehind();
+    if (core.prefixes.isSettled) return this.#end();
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => this.#end(), SETTLE_MS);
+  }
+
+  #end(): void {
     this.#close();
     this.port.post({ type: "closed" });
     this.port.close();
@@ -121,6 +159,7 @@ export class EngineServer {
     this.#turns.close();
     const core = this.#core;
     this.#core = null;
+    this.#disk?.close();
     core?.backend.close();
   }
 }

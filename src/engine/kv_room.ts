@@ -1,7 +1,8 @@
 import type { ModelBackend } from "./backend.ts";
+import { type KvSize, roundedCapacity } from "./memory_budget.ts";
 
-/** Capacity is a multiple of this many tokens. */
-const CAPACITY_QUANTUM = 64;
+/** Rows are given room to grow by this factor: every resize copies the cache. */
+const HEADROOM = 1.25;
 /** A cache that has been four times too large for this many steps shrinks. */
 const STEPS_BEFORE_SHRINK = 128;
 const SHRINK_FACTOR = 4;
@@ -22,41 +23,53 @@ export class KvRoom {
     return this.#capacity;
   }
 
+  get size(): KvSize {
+    return { slots: this.#slots, capacity: this.#capacity };
+  }
+
   /** Whether `numRows` rows, the longest of `longest` tokens, need another size. */
   needsGrowth(numRows: number, longest: number): boolean {
     return numRows > this.#slots || longest > this.#capacity;
   }
 
   /**
-   * Makes room. A resize copies the whole cache whatever changes, so it also takes back what is more than twice too large.
-   * @throws {BackendError} when the memory cannot be had; the size is then as before.
+   * The size for `numRows` rows, the longest of `longest` tokens, with room to grow. A resize copies the whole cache whatever changes, so it also
+   * takes back what is more than twice too large.
    */
-  grow(numRows: number, longest: number): void {
-    const roomy = rounded(1.25 * longest);
-    const capacity = longest > this.#capacity ? rounded(Math.max(longest, 1.25 * this.#capacity)) : Math.min(this.#capacity, 2 * roomy);
+  roomySize(numRows: number, longest: number): KvSize {
+    const roomy = roomyCapacity(longest);
+    const capacity = longest > this.#capacity
+      ? roundedCapacity(Math.max(longest, HEADROOM * this.#capacity))
+      : Math.min(this.#capacity, 2 * roomy);
     const slots = slotsFor(numRows, this.maxSlots);
-    this.#resize(numRows > this.#slots ? slots : Math.min(this.#slots, 2 * slots), capacity);
+    return { slots: numRows > this.#slots ? slots : Math.min(this.#slots, 2 * slots), capacity };
+  }
+
+  /** The least size that holds the rows. */
+  tightSize(numRows: number, longest: number): KvSize {
+    return numRows === 0 ? { slots: 0, capacity: 0 } : { slots: numRows, capacity: roundedCapacity(longest) };
+  }
+
+  /** @throws {BackendError} when the memory cannot be had; the size is then as before. */
+  resize({ slots, capacity }: KvSize): void {
+    this.backend.resize(slots, capacity);
+    this.#slots = slots;
+    this.#capacity = capacity;
+    this.#numLooseSteps = 0;
   }
 
   /** Counts a step and gives memory back when the cache has long been far too large. */
   shrinkWhenLoose(numRows: number, longest: number): void {
     const slots = slotsFor(numRows, this.maxSlots);
-    const capacity = rounded(1.25 * longest);
+    const capacity = roomyCapacity(longest);
     const isLoose = numRows > 0 && SHRINK_FACTOR * slots * capacity <= this.#slots * this.#capacity;
     this.#numLooseSteps = isLoose ? this.#numLooseSteps + 1 : 0;
-    if (this.#numLooseSteps >= STEPS_BEFORE_SHRINK) this.#resize(slots, capacity);
+    if (this.#numLooseSteps >= STEPS_BEFORE_SHRINK) this.resize({ slots, capacity });
   }
 
   /** Gives all memory back. Only when there are no rows. */
   release(): void {
-    if (this.#slots > 0) this.#resize(0, 0);
-  }
-
-  #resize(slots: number, capacity: number): void {
-    this.backend.resize(slots, capacity);
-    this.#slots = slots;
-    this.#capacity = capacity;
-    this.#numLooseSteps = 0;
+    if (this.#slots > 0) this.resize({ slots: 0, capacity: 0 });
   }
 }
 
@@ -64,6 +77,7 @@ function slotsFor(numRows: number, maxSlots: number): number {
   return Math.min(maxSlots, 2 ** Math.ceil(Math.log2(Math.max(1, numRows))));
 }
 
-function rounded(capacity: number): number {
-  return Math.ceil(capacity / CAPACITY_QUANTUM) * CAPACITY_QUANTUM;
+/** What rows of `longest` tokens get, so that they need no more for a while. */
+export function roomyCapacity(longest: number): number {
+  return roundedCapacity(HEADROOM * longest);
 }

@@ -14,7 +14,7 @@ export interface GenerateRequest {
   readonly maxTokens: number;
   /** Ids that end the sequence (the stop token itself is reported, with finish reason "stop"). Empty under ignore_eos. */
   readonly stopIds: readonly number[];
-  /** Who drafts for it: "none", or a kind that the engine has. @default the engine's first kind, or none */
+  /** Who drafts for it: "none", or a kind that the engine has. @default in every round whichever kind does best for it */
   readonly draftKind?: DraftKind | "none";
   /** false: takes nothing from the prefix cache and leaves nothing there. @default true */
   readonly cachePrompt?: boolean;
@@ -37,10 +37,22 @@ export interface EngineOptions {
   readonly prefillChunk: number;
   /** Memory for what finished and running rows have computed, for prompts that begin the same; 0 keeps nothing. @default 0 */
   readonly prefixCacheBytes?: number;
+  /** Where the prefix cache outlives the process; needs `prefixCacheBytes`. @default nowhere */
+  readonly prefixDisk?: PrefixDiskOptions;
+  /** What weights, KV, prefix pages and the temporaries of a step may take together. @default no limit */
+  readonly memoryBytes?: number;
   /** A request's logits are the same bits whatever else runs, at some cost of speed. Only on a CPU device. @default false */
   readonly isBatchInvariant?: boolean;
   /** @default no drafts */
   readonly speculation?: SpeculationOptions;
+}
+
+/** A folder for pages of the prefix cache, which several engines and processes may share. */
+export interface PrefixDiskOptions {
+  /** A folder of this user alone. */
+  readonly folder: string;
+  /** Bytes of all pages in it, at most. */
+  readonly maxBytes: number;
 }
 
 /** Ways to guess the next tokens of a row, so that one step can verify several. */
@@ -72,6 +84,8 @@ export type ToEngine =
   | { readonly type: "load"; readonly options: EngineOptions }
   | { readonly type: "submit"; readonly request: GenerateRequest }
   | { readonly type: "cancel"; readonly id: string }
+  /** Answered with `limited` when no more than that is held. */
+  | { readonly type: "limit"; readonly memoryBytes: number }
   | { readonly type: "shutdown" };
 
 export type FinishReason = "stop" | "length" | "cancelled";
@@ -113,6 +127,13 @@ export interface RowTimings {
   readonly decodeMs: number;
 }
 
+/** Drafters that threw or whose logits are not made of numbers. The rows went on without drafts. */
+export interface DraftFailures {
+  readonly count: number;
+  /** What the last one said. */
+  readonly message: string;
+}
+
 /** Running totals and gauges of the engine, sent with every step. */
 export interface EngineStats {
   readonly steps: number;
@@ -123,27 +144,69 @@ export interface EngineStats {
   /** Rows that took part in the last step, decoding or prefilling. */
   readonly stepRows: number;
   readonly stepMs: number;
+  /** Rows that went back to the queue because memory was short; they are computed again. */
+  readonly preemptions: number;
+  /** What the engine may take; Infinity without a limit. */
+  readonly memoryLimitBytes: number;
   readonly kvBytes: number;
   readonly mlxActiveBytes: number;
   readonly mlxPeakBytes: number;
   /** Absent without a prefix cache. */
   readonly prefix?: PrefixFigures;
+  /** Absent while there are none. */
+  readonly draftFailures?: DraftFailures;
+}
+
+/** Of an engine that has not run yet. */
+export const NO_STATS: EngineStats = {
+  steps: 0,
+  rowsActive: 0,
+  rowsWaiting: 0,
+  promptTokens: 0,
+  generatedTokens: 0,
+  stepRows: 0,
+  stepMs: 0,
+  preemptions: 0,
+  memoryLimitBytes: 0,
+  kvBytes: 0,
+  mlxActiveBytes: 0,
+  mlxPeakBytes: 0,
+};
+
+/** Bytes that a step's temporaries take for a moment. */
+export interface StepCosts {
+  /** For each token that is computed. */
+  readonly bytesPerToken: number;
+  /** For each token that is computed and each one of the longest row: scores of attention. */
+  readonly bytesPerPair: number;
 }
 
 /** Facts that the main thread needs to admit requests. */
 export interface EngineFacts {
   readonly vocabSize: number;
   readonly weightBytes: number;
+  /** Of the model and its drafter. */
   readonly kvBytesPerToken: number;
+  /** Recurrent states of one row. @default 0 */
+  readonly kvBytesPerSlot?: number;
+  /** What a step takes beside weights and KV. @default nothing that counts */
+  readonly step?: StepCosts;
+  /** Tokens of one request, prompt and answer, at most, as context and memory allow. @default the context */
+  readonly maxRowTokens?: number;
+  /** What the engine has to have for one row of that length; more than it may take when not even the shortest one fits. @default the weights */
+  readonly leastBytes?: number;
   readonly device: string;
-  /** Who can draft; the first one does when a request names none. */
+  /** Who can draft. */
   readonly draftKinds?: readonly DraftKind[];
   readonly loadMs: number;
 }
 
 export type FromEngine =
+  | { readonly type: "limited" }
   | { readonly type: "ready"; readonly facts: EngineFacts }
   | { readonly type: "step"; readonly updates: readonly RowUpdate[]; readonly stats: EngineStats }
+  /** Figures that have changed without a step. */
+  | { readonly type: "stats"; readonly stats: EngineStats }
   /** These requests failed and are gone; the others go on. */
   | { readonly type: "failed"; readonly ids: readonly string[]; readonly code: EngineErrorCode; readonly message: string }
   /** The engine cannot go on (also: loading failed). */

@@ -2,11 +2,17 @@ import type { DrafterBackend } from "./backend.ts";
 import { DraftHistories, type DraftHistory } from "./draft_history.ts";
 import { DraftPlan } from "./draft_plan.ts";
 import type { Drafter, DraftWish, Offering } from "./drafter.ts";
-import type { DraftKind } from "./messages.ts";
+import type { DraftFailures, DraftKind } from "./messages.ts";
 import type { RowColumn } from "./rows.ts";
 import { SamplingBatch } from "./sampling_batch.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepPlan } from "./step_plan.ts";
+
+/**
+ * Every step without drafts costs a pass over the drafter's layer, only to keep the history whole. A row whose drafts were not worth it for so
+ * many steps, tries of them included, goes on without.
+ */
+const MAX_IDLE_STEPS = 24;
 
 /** One row while it is drafted for. */
 interface Drafting {
@@ -28,6 +34,7 @@ export class ModelDrafter implements Drafter {
   readonly #histories: DraftHistories;
   readonly #sampling: SamplingBatch;
   readonly #plan = new DraftPlan();
+  #failures: DraftFailures | null = null;
 
   /** @param isCoupled false: every draft is the drafter's best token. */
   constructor(readonly backend: DrafterBackend, readonly maxDrafts: number, vocabSize: number, readonly isCoupled: boolean = true) {
@@ -35,6 +42,10 @@ export class ModelDrafter implements Drafter {
     this.#histories = new DraftHistories(backend.kind === "mtp");
     this.#sampling = new SamplingBatch(vocabSize);
     this.columns = [this.#histories, this.#sampling];
+  }
+
+  get failures(): DraftFailures | null {
+    return this.#failures;
   }
 
   offer(sequence: Sequence): Offering | null {
@@ -62,11 +73,13 @@ export class ModelDrafter implements Drafter {
       drafts: [],
       feature: -1,
     }));
+    for (const row of rows) this.#countIdle(row);
     const lengths = rows.map(({ sequence }) => sequence.length);
     try {
       if (this.backend.maskTokenId === null) this.#draftChains(rows);
       else this.#draftBlocks(rows, this.backend.maskTokenId);
-    } catch {
+    } catch (error) {
+      this.#noteFailure(error instanceof Error ? error.message : String(error));
       // Without drafts the rows go on as if nobody had tried; their histories have a gap now.
       for (const row of rows) this.#lose(row);
     }
@@ -74,6 +87,12 @@ export class ModelDrafter implements Drafter {
       sequence.retract(sequence.length - (lengths[i] ?? 0));
       if (!history.isLost) sequence.propose(drafts);
     }
+  }
+
+  #countIdle(row: Drafting): void {
+    const { sequence, history, numDrafts } = row;
+    history.numIdle = numDrafts > 0 || sequence.isPrefilling ? 0 : history.numIdle + 1;
+    if (history.numIdle > MAX_IDLE_STEPS) this.#lose(row);
   }
 
   /** One call brings the histories up to date and makes each row's first draft; every further call makes one more. */
@@ -146,9 +165,16 @@ export class ModelDrafter implements Drafter {
   #takeDraft(row: Drafting, output: number): void {
     const { sampled } = this.#sampling.call;
     if (row.history.isLost) return;
-    if (sampled.isBroken(output) || sampled.token(output) < 0) return this.#lose(row);
+    if (sampled.isBroken(output) || sampled.token(output) < 0) {
+      this.#noteFailure(`The ${this.kind} drafter's logits for request "${row.sequence.id}" have no token to draw`);
+      return this.#lose(row);
+    }
     row.drafts.push(sampled.token(output));
     row.sequence.append(sampled.token(output));
+  }
+
+  #noteFailure(message: string): void {
+    this.#failures = { count: (this.#failures?.count ?? 0) + 1, message };
   }
 
   /** Whatever the drafter's cache holds for the row must not reach the next one in its slot. */

@@ -5,9 +5,10 @@ import { NativeError } from "../native/native_error.ts";
 import { NativeModel } from "../native/native_model.ts";
 import type { NativePage } from "../native/native_page.ts";
 import { type SampleCall, StepOutput } from "../native/step_output.ts";
-import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageParts } from "./backend.ts";
+import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageImage, type PageParts } from "./backend.ts";
 import type { DrafterSpec, EngineFacts } from "./messages.ts";
 import { NativeDrafterBackend } from "./native_drafter_backend.ts";
+import { stepCosts } from "./step_memory.ts";
 import type { StepPlan } from "./step_plan.ts";
 
 /** MLX keeps freed buffers for the next step. This is room for a step's temporaries, and not for the caches that were resized away. */
@@ -15,22 +16,28 @@ const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
 
 /** A model in the native library. All calls come from the thread that loaded it. */
 export class NativeBackend implements ModelBackend {
-  readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds">;
+  readonly facts: ModelBackend["facts"];
   readonly drafter: NativeDrafterBackend | null;
   readonly #library: NativeLibrary;
   readonly #model: NativeModel;
   readonly #cache: NativeCache;
   readonly #output: StepOutput;
 
-  private constructor(library: NativeLibrary, model: NativeModel, drafter: DrafterSpec | null) {
+  private constructor(library: NativeLibrary, model: NativeModel, { config }: ModelSpec, drafter: DrafterSpec | null) {
     this.#library = library;
     this.#model = model;
     this.#cache = model.newCache();
     this.#output = new StepOutput(library);
     this.drafter = drafter === null ? null : new NativeDrafterBackend(model, this.#output, drafter);
-    const { vocabSize, kvBytesPerToken } = model.info;
-    const weightBytes = model.info.weightBytes + (this.drafter?.weightBytes ?? 0);
-    this.facts = { vocabSize, weightBytes, kvBytesPerToken, device: library.buildInfo()["device"] ?? "unknown" };
+    const { vocabSize, recurrentBytesPerSlot: kvBytesPerSlot } = model.info;
+    this.facts = {
+      vocabSize,
+      weightBytes: model.info.weightBytes + (this.drafter?.weightBytes ?? 0),
+      kvBytesPerToken: model.info.kvBytesPerToken + (this.drafter?.kvBytesPerToken ?? 0),
+      kvBytesPerSlot,
+      step: stepCosts(config),
+      device: library.buildInfo()["device"] ?? "unknown",
+    };
   }
 
   /** Opens the library and loads the model and its drafter. @throws {LibraryError | NativeError} */
@@ -41,7 +48,7 @@ export class NativeBackend implements ModelBackend {
       library.limitBufferCache(BUFFER_CACHE_BYTES);
       const model = NativeModel.load(library, spec);
       if (isBatchInvariant) checkInvariant(model);
-      return new NativeBackend(library, model, drafter);
+      return new NativeBackend(library, model, spec, drafter);
     } catch (error) {
       library.close();
       throw error;
@@ -73,7 +80,7 @@ export class NativeBackend implements ModelBackend {
       const own = this.#cache.savePage(slot, start, length, parts.hasState);
       try {
         const history = parts.hasHistory ? this.drafter?.savePage(slot, start, length) ?? null : null;
-        return new Page(own, history, parts.hasState);
+        return new Page(own, history, parts.hasState, length);
       } catch (error) {
         own.close();
         throw error;
@@ -86,6 +93,28 @@ export class NativeBackend implements ModelBackend {
     translated(() => this.#cache.loadPage(page.own, slot, start));
     const { history } = page;
     if (history !== null) translated(() => this.drafter?.loadPage(history, slot, start));
+  }
+
+  exportPage(page: BackendPage): PageImage {
+    if (!(page instanceof Page)) throw new TypeError("A page of another backend cannot be exported");
+    const { own, history, hasState, hasHistory, numTokens } = page;
+    const bytes = new Uint8Array(page.bytes);
+    translated(() => own.export(bytes.subarray(0, own.bytes)));
+    translated(() => history?.export(bytes.subarray(own.bytes)));
+    return { hasState, hasHistory, numTokens, bytes, numModelBytes: own.bytes };
+  }
+
+  importPage({ hasState, hasHistory, numTokens, bytes, numModelBytes }: PageImage): BackendPage {
+    return translated(() => {
+      const own = this.#cache.importPage(bytes.subarray(0, numModelBytes), numTokens, hasState);
+      try {
+        const history = hasHistory ? this.drafter?.importPage(bytes.subarray(numModelBytes), numTokens) ?? null : null;
+        return new Page(own, history, hasState, numTokens);
+      } catch (error) {
+        own.close();
+        throw error;
+      }
+    });
   }
 
   forward(plan: StepPlan): void {
@@ -119,7 +148,12 @@ export class NativeBackend implements ModelBackend {
 
 /** Pages of the model's cache and of its drafter's. */
 class Page implements BackendPage {
-  constructor(readonly own: NativePage, readonly history: NativePage | null, readonly hasState: boolean) {}
+  constructor(
+    readonly own: NativePage,
+    readonly history: NativePage | null,
+    readonly hasState: boolean,
+    readonly numTokens: number,
+  ) {}
 
   get hasHistory(): boolean {
     return this.history !== null;

@@ -35,6 +35,10 @@ export class NativeDrafterBackend implements DrafterBackend {
     return this.#drafter.info.weightBytes;
   }
 
+  get kvBytesPerToken(): number {
+    return this.#drafter.info.kvBytesPerToken;
+  }
+
   get kvBytes(): number {
     return this.#cache.info().bytes;
   }
@@ -63,6 +67,10 @@ export class NativeDrafterBackend implements DrafterBackend {
 
   loadPage(page: NativePage, slot: number, start: number): void {
     this.#cache.loadPage(page, slot, start);
+  }
+
+  importPage(bytes: Uint8Array<ArrayBuffer>, numTokens: number): NativePage {
+    return this.#cache.importPage(bytes, numTokens, true);
   }
 
   clear(slot: number): void {

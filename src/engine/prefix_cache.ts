@@ -1,4 +1,5 @@
 import type { BackendPage } from "./backend.ts";
+import type { DiskFigures } from "./disk/page_disk.ts";
 
 /** Tokens of one page. */
 export const PAGE_TOKENS = 64;
@@ -13,6 +14,8 @@ export interface PrefixFigures {
   readonly pages: number;
   readonly bytes: number;
   readonly evictions: number;
+  /** Absent when nothing is kept on a disk. */
+  readonly disk?: DiskFigures;
 }
 
 /** Of an engine without a prefix cache. */
@@ -42,11 +45,21 @@ export class PrefixCache {
   #numPages = 0;
   #bytes = 0;
   #numUses = 0;
+  /** What rows leave for pages at present, when that is less than `maxBytes`. Lowering it frees nothing by itself. */
+  limitBytes = Infinity;
+  /** Hears of every page that is stored, also in place of another one. */
+  onStore: (node: StoredPage) => void = () => {};
+  /** Hears of every page that goes, before it is freed. */
+  onEvict: (node: StoredPage) => void = () => {};
 
   constructor(readonly maxBytes: number, readonly pageTokens: number = PAGE_TOKENS) {}
 
   figures(): PrefixFigures {
     return { ...this.#totals, pages: this.#numPages, bytes: this.#bytes };
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** A row joins. `salt` keeps tenants apart: prefixes are found among those of the same salt alone. */
@@ -96,10 +109,29 @@ export class PrefixCache {
     node.page?.free();
     node.page = page;
     this.#bytes += page.bytes - freed;
-    if (known !== undefined) return node;
-    parent.children.set(key, node);
-    this.#evictable.delete(parent);
-    this.#numPages++;
+    if (known === undefined) {
+      parent.children.set(key, node);
+      this.#evictable.delete(parent);
+      this.#numPages++;
+    }
+    this.onStore(node);
+    return node;
+  }
+
+  /**
+   * Stores a page that no row has computed here behind `parent`, which may be a page that no row stands on.
+   * @returns null when there is no room; the page is then still the caller's.
+   */
+  insert(parent: StoredPage, key: string, page: BackendPage): StoredPage | null {
+    const isPage = parent.parent !== null;
+    // What it is stored behind must not be evicted to make room for it.
+    if (isPage) this.enter(parent);
+    const node = this.store(parent, key, page);
+    if (node !== null) {
+      this.enter(node);
+      this.#leave(node);
+    }
+    if (isPage) this.#leave(parent);
     return node;
   }
 
@@ -110,9 +142,19 @@ export class PrefixCache {
     this.#dropEmptyRoot(lease.root);
   }
 
+  /**
+   * For whoever needs memory more: frees pages that no row stands on, the least recently used first, until `numBytes` are free.
+   * @returns the bytes freed: fewer when there are no more such pages, up to a page more otherwise.
+   */
+  evict(numBytes: number): number {
+    const before = this.#bytes;
+    for (let oldest = this.#oldest(); oldest !== null && before - this.#bytes < numBytes; oldest = this.#oldest()) this.#evict(oldest);
+    return before - this.#bytes;
+  }
+
   /** Gives all pages back that no row stands on. */
   clear(): void {
-    this.#makeRoom(Infinity);
+    this.evict(Infinity);
   }
 
   /** @throws {Error} that says what is out of step. */
@@ -152,7 +194,7 @@ export class PrefixCache {
   }
 
   #makeRoom(numBytes: number): boolean {
-    while (this.#bytes + numBytes > this.maxBytes) {
+    while (this.#bytes + numBytes > Math.min(this.maxBytes, this.limitBytes)) {
       const oldest = this.#oldest();
       if (oldest === null) return false;
       this.#evict(oldest);
@@ -168,6 +210,7 @@ export class PrefixCache {
 
   #evict(node: StoredPage): void {
     const { parent } = node;
+    this.onEvict(node);
     this.#evictable.delete(node);
     parent?.children.delete(node.key);
     this.#bytes -= node.page?.bytes ?? 0;

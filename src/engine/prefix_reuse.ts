@@ -1,6 +1,8 @@
-import type { BackendPage, ModelBackend, PageParts } from "./backend.ts";
+import { BackendError, type BackendPage, type ModelBackend, type PageParts } from "./backend.ts";
+import type { PageDisk } from "./disk/page_disk.ts";
 import { failureOf } from "./failure.ts";
 import { PrefixCache, type PrefixFigures } from "./prefix_cache.ts";
+import { PrefixDisk } from "./prefix_disk.ts";
 import { RowPrefix } from "./row_prefix.ts";
 import type { Sequence } from "./sequence.ts";
 import type { Speculation } from "./speculation.ts";
@@ -14,19 +16,47 @@ const LAST_SAVES_PER_STEP = 64;
 /** A row waits for another one's prompt when that spares it at least this share of what the other one has left to compute. */
 const MIN_GAIN = 0.5;
 
+export interface PrefixReuseOptions {
+  /** Memory for pages; 0: nothing is kept. */
+  readonly maxBytes: number;
+  /** Where pages are kept beyond that. */
+  readonly disk?: PageDisk | null;
+  readonly nowMs: () => number;
+}
+
 /** Lends rows what others have computed before them, and keeps what they compute. Without a budget it does nothing. */
 export class PrefixReuse {
   readonly #cache: PrefixCache | null;
   readonly #rows = new Map<Sequence, RowPrefix>();
   /** Rows that get their pages before they compute anything. */
   readonly #held = new Set<Sequence>();
+  readonly #disk: PrefixDisk | null;
+  #isWaitingForDisk = false;
 
-  constructor(readonly backend: ModelBackend, readonly speculation: Speculation, maxBytes: number) {
+  constructor(readonly backend: ModelBackend, readonly speculation: Speculation, { maxBytes, disk = null, nowMs }: PrefixReuseOptions) {
     this.#cache = maxBytes > 0 ? new PrefixCache(maxBytes) : null;
+    this.#disk = this.#cache === null || disk === null ? null : new PrefixDisk(this.#cache, backend, disk, nowMs);
   }
 
   figures(): PrefixFigures | null {
-    return this.#cache?.figures() ?? null;
+    if (this.#cache === null) return null;
+    const figures = this.#cache.figures();
+    return this.#disk === null ? figures : { ...figures, disk: this.#disk.figures() };
+  }
+
+  /** The last `load` did nothing but wait for the disk: there is nothing to do for the rows that it holds before that answers, or its time is over. */
+  get isWaitingForDisk(): boolean {
+    return this.#isWaitingForDisk;
+  }
+
+  /** Nothing is left to be written to the disk. */
+  get isSettled(): boolean {
+    return this.#disk?.isSettled ?? true;
+  }
+
+  /** Hands the disk what it takes. To be called after every step, and whenever the disk has answered. */
+  writeBehind(): void {
+    this.#disk?.write();
   }
 
   /** A request has got a row. Prompts that are scored have to be computed, and are of a chunking of their own. */
@@ -34,28 +64,42 @@ export class PrefixReuse {
     const { request } = sequence;
     if (this.#cache === null || request.cachePrompt === false || sequence.isScored) return;
     this.#rows.set(sequence, new RowPrefix(sequence, this.#cache.open(request.cacheSalt ?? "")));
-    this.#cache.countQuery(sequence.promptLength);
+    if (!sequence.isPreempted) this.#cache.countQuery(sequence.promptLength);
   }
 
   /** The row is gone, or going: its pages may be evicted. */
   leave(sequence: Sequence): void {
-    this.#rows.get(sequence)?.close();
+    const row = this.#rows.get(sequence);
+    if (row === undefined) return;
+    this.#disk?.leave(row);
+    row.close();
     this.#rows.delete(sequence);
   }
 
   /** Before a step: every row that computes its prompt takes the pages that are there. */
   load(sequences: readonly Sequence[]): void {
     this.#held.clear();
+    this.#isWaitingForDisk = false;
     if (this.#cache === null) return;
     let budget = LOADS_PER_STEP;
+    let isReading = false;
     const waiting = sequences.filter((sequence) => sequence.isPrefilling && sequence.outcome === null);
     for (const sequence of waiting.sort((a, b) => a.arrival - b.arrival)) {
       const row = this.#rows.get(sequence);
       if (row === undefined || !row.isAtPathEnd) continue;
-      if (budget <= 0) this.#held.add(sequence);
-      else budget -= this.#loadRow(row);
+      if (budget <= 0) {
+        this.#held.add(sequence);
+        continue;
+      }
+      this.#disk?.takeIn(row, budget);
+      budget -= this.#loadRow(row);
       if (this.#isWorthWaiting(row)) this.#held.add(sequence);
+      else if (this.#disk?.isReading(row, this.speculation.wantsHistory(sequence))) {
+        isReading = true;
+        this.#held.add(sequence);
+      }
     }
+    this.#isWaitingForDisk = isReading && budget === LOADS_PER_STEP;
   }
 
   /** How many of `count` prompt tokens the row computes in this step; 0: it waits. */
@@ -86,6 +130,32 @@ export class PrefixReuse {
     for (const row of rows) budget -= this.#saveRow(row, budget);
   }
 
+  /**
+   * Frees pages that no row stands on, the least recently used first, when memory is needed for something else. May be called between any two
+   * calls of this class.
+   * @returns the bytes freed: fewer than `numBytes` when there are no more such pages, up to a page more otherwise; 0 without a cache.
+   */
+  evict(numBytes: number): number {
+    return this.#cache?.evict(numBytes) ?? 0;
+  }
+
+  /** Memory of all pages, also of those that are not stored yet. */
+  get bytes(): number {
+    const held = this.backend.isRecurrent ? this.#rows.values().reduce((sum, { heldBytes }) => sum + heldBytes, 0) : 0;
+    return held + (this.#cache?.bytes ?? 0);
+  }
+
+  /** What pages may take from now on. Frees nothing by itself. */
+  set limitBytes(numBytes: number) {
+    if (this.#cache !== null) this.#cache.limitBytes = numBytes;
+  }
+
+  /** For rows that need all memory there is: frees every page. The rows that are there neither take nor leave pages any more. */
+  giveUp(): void {
+    for (const sequence of [...this.#rows.keys()]) this.leave(sequence);
+    this.clear();
+  }
+
   /** Gives all pages back that no row stands on. */
   clear(): void {
     this.#cache?.clear();
@@ -111,7 +181,7 @@ export class PrefixReuse {
     }
     if (pages.length === 0) return 0;
     const numTokens = pages.length * row.pageTokens;
-    if (sequence.numGenerated === 0) this.#cache?.countHit(numTokens);
+    if (sequence.numGenerated === 0 && !sequence.isPreempted) this.#cache?.countHit(numTokens);
     sequence.reuse(numTokens);
     this.speculation.restoreHistory(sequence, sequence.cachedLen);
     return pages.length;
@@ -144,9 +214,15 @@ export class PrefixReuse {
     return numCopied;
   }
 
+  /** @throws {BackendError} also when it would take what rows need. */
   #copy(row: RowPrefix, index: number): BackendPage {
     const { sequence: { slot }, pageTokens } = row;
-    return this.backend.savePage(slot, index * pageTokens, pageTokens, this.#partsOf(row, index));
+    const parts = this.#partsOf(row, index);
+    const { kvBytesPerToken, kvBytesPerSlot = 0 } = this.backend.facts;
+    const numBytes = pageTokens * kvBytesPerToken + (parts.hasState ? kvBytesPerSlot : 0);
+    const numMissing = this.bytes + numBytes - (this.#cache?.limitBytes ?? 0);
+    if (numMissing > 0 && this.evict(numMissing) < numMissing) throw new BackendError(`No room for a page of ${numBytes} bytes`, true);
+    return this.backend.savePage(slot, index * pageTokens, pageTokens, parts);
   }
 
   /** What a copy of the row's page `index` would hold. */

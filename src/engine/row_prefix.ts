@@ -24,6 +24,15 @@ export class RowPrefix {
     return this.lease.numPages;
   }
 
+  get path(): readonly StoredPage[] {
+    return this.lease.path;
+  }
+
+  /** Where the path goes on: its last page, or the root. */
+  get pathEnd(): StoredPage {
+    return this.path.at(-1) ?? this.lease.root;
+  }
+
   /** Pages that the slot holds whole. */
   get numFull(): number {
     return Math.floor(this.sequence.cachedLen / this.pageTokens);
@@ -54,9 +63,19 @@ export class RowPrefix {
     return this.numPages + ahead.length < this.numFull || ahead.at(-1)?.page?.hasState !== true;
   }
 
+  /** The tokens of page `index`, as the cache spells them. */
+  keyOf(index: number): string {
+    return this.lease.cache.keyOf(this.sequence.tokens, index);
+  }
+
+  /** The stored pages that go on where the path ends, as far as they may be loaded. */
+  ahead(): StoredPage[] {
+    return this.lease.ahead(this.sequence.tokens, this.maxLoaded);
+  }
+
   /** The stored pages to load: all of them have a drafter's history if that is wanted, and the last one has the state to go on from. */
   usable(wantsHistory: boolean): StoredPage[] {
-    const found = this.lease.ahead(this.sequence.tokens, this.maxLoaded);
+    const found = this.ahead();
     const gap = found.findIndex(({ page }) => wantsHistory && page?.hasHistory !== true);
     const whole = gap < 0 ? found : found.slice(0, gap);
     return whole.slice(0, whole.findLastIndex(({ page }) => page?.hasState === true) + 1);
@@ -82,6 +101,10 @@ export class RowPrefix {
     if (this.lease.add(this.sequence.tokens, page)) return;
     page.free();
     this.isFull = true;
+  }
+
+  get heldBytes(): number {
+    return this.#held.values().reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   hasHeld(index: number): boolean {

@@ -11,7 +11,10 @@ export interface SchedulerLimits {
   readonly vocabSize: number;
 }
 
-/** Who waits, who has a row, and what the next step computes. First come first served; touches no device. */
+/** Says whether there is memory for one more row, that of this sequence. */
+export type RoomCheck = (next: Sequence) => boolean;
+
+/** Who waits, who has a row, and what the next step computes. Rows are given first come first served; touches no device. */
 export class Scheduler {
   readonly rows: RowTable;
   readonly #waiting: Sequence[] = [];
@@ -46,8 +49,10 @@ export class Scheduler {
     this.#waiting.push(sequence);
   }
 
-  canAdmit(): boolean {
-    return this.numWaiting > 0 && this.rows.numRows < this.limits.maxBatch;
+  /** The request that waits longest may have a row. Nobody overtakes it when there is no memory for it: it would never get it. */
+  canAdmit(hasRoomFor: RoomCheck = () => true): boolean {
+    const [next] = this.#waiting;
+    return next !== undefined && this.rows.numRows < this.limits.maxBatch && hasRoomFor(next);
   }
 
   /** Gives the request that waits longest a row. */
@@ -56,6 +61,15 @@ export class Scheduler {
     if (sequence === undefined) throw new RangeError("Cannot admit a request: nobody waits");
     this.rows.append([sequence]);
     return sequence;
+  }
+
+  /** Takes these rows back into the queue, in front of all that came later. Returns the moves that the cache must make. */
+  preempt(sequences: readonly Sequence[]): RowMove[] {
+    const moves = this.rows.compact((sequence) => !sequences.includes(sequence));
+    for (const sequence of sequences) sequence.preempt();
+    this.#waiting.push(...sequences);
+    this.#waiting.sort((a, b) => a.arrival - b.arrival);
+    return moves;
   }
 
   /** Takes the sequences that have an outcome out of the queue and returns them. */

@@ -29,6 +29,7 @@ export class Sequence {
   #numDrafts = 0;
   #numAccepted = 0;
   #canDraft = true;
+  #isPreempted = false;
 
   /** `arrival` orders sequences first come first served. */
   constructor(readonly request: GenerateRequest, readonly arrival: number, readonly submittedMs: number) {
@@ -87,6 +88,11 @@ export class Sequence {
     return this.request.promptLogprobs >= 0;
   }
 
+  /** The scores of its prompt are wanted and not told yet. */
+  get needsScores(): boolean {
+    return this.promptLogprobs !== null;
+  }
+
   /** Prompt tokens that came from the prefix cache. */
   get numReused(): number {
     return this.#numReused;
@@ -113,6 +119,23 @@ export class Sequence {
   startOver(): void {
     this.#cachedLen = 0;
     this.#canDraft = false;
+  }
+
+  /**
+   * The row is given up for now. When it gets one again, everything is computed again, as a prompt: what it has generated and told stays, so the
+   * next draw is the one that would have come.
+   */
+  preempt(): void {
+    this.#cachedLen = 0;
+    this.#numDrafts = 0;
+    this.#isPreempted = true;
+    if (this.numGenerated === 0) this.#numReused = 0;
+    if (this.promptLogprobs !== null) this.promptLogprobs = [null];
+  }
+
+  /** It has had a row before. */
+  get isPreempted(): boolean {
+    return this.#isPreempted;
   }
 
   /** Takes a sampled token in. */

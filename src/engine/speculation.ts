@@ -1,8 +1,9 @@
 import { VERIFY_MAX_TOKENS } from "../native/structs.ts";
 import { type Acceptance, GradedAcceptance } from "./acceptance.ts";
+import { chooseOffer } from "./choose_offer.ts";
 import { chooseDraftLengths, MIN_GAIN } from "./draft_lengths.ts";
 import type { Drafter, DraftWish } from "./drafter.ts";
-import type { DraftKind } from "./messages.ts";
+import type { DraftFailures, DraftKind } from "./messages.ts";
 import { RowStates } from "./row_states.ts";
 import type { RowColumn } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
@@ -36,17 +37,28 @@ export class Speculation {
   readonly columns: readonly RowColumn[];
   readonly #acceptances = new RowStates("acceptance", () => new GradedAcceptance());
   readonly #plainCost = new StepCost();
-  readonly #roundCost = new StepCost();
+  /** What steps with drafts cost, by the dearest drafter in them. */
+  readonly #roundCosts: ReadonlyMap<Drafter, StepCost>;
   readonly #maxRowTokens: number;
+  /** The dearest drafter of the step that is being made. */
+  #roundDrafter: Drafter | undefined;
 
-  /** The first drafter is that of requests which name none. */
+  /** @param drafters those that cost more first. Requests that name none are drafted for by whichever does best. */
   constructor(readonly drafters: readonly Drafter[], readonly settings: SpeculationSettings) {
     this.#maxRowTokens = Math.min(settings.maxRowTokens ?? Infinity, VERIFY_MAX_TOKENS);
+    this.#roundCosts = new Map(drafters.map((drafter) => [drafter, new StepCost()]));
     this.columns = drafters.length === 0 ? [] : [this.#acceptances, ...drafters.flatMap(({ columns }) => columns)];
   }
 
   get kinds(): readonly DraftKind[] {
     return this.drafters.map(({ kind }) => kind);
+  }
+
+  /** Of all drafters; null while there are none. */
+  get failures(): DraftFailures | null {
+    const known = this.drafters.flatMap(({ failures }) => failures ?? []);
+    const last = known.at(-1);
+    return last === undefined ? null : { count: known.reduce((sum, { count }) => sum + count, 0), message: last.message };
   }
 
   /** Drafts of one row in one round, at most; 0 without drafters. */
@@ -62,10 +74,13 @@ export class Speculation {
     const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
     const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity) ?? []);
     const lengths = this.#lengths(candidates, numDecoding, Math.max(0, (this.settings.maxStepTokens ?? Infinity) - numDecoding));
-    const numDrafts = new Map(candidates.map(({ sequence }, i) => [sequence, lengths[i] ?? 0]));
+    const chosen = new Map(candidates.map(({ sequence, drafter }, i) => [sequence, { drafter, numDrafts: lengths[i] ?? 0 }]));
+    this.#roundDrafter = this.#dearest([...chosen.values()].filter(({ numDrafts }) => numDrafts > 0));
     for (const drafter of this.drafters) {
-      const wishes: DraftWish[] = sequences.filter((sequence) => this.#drafterOf(sequence) === drafter)
-        .map((sequence) => ({ sequence, numDrafts: numDrafts.get(sequence) ?? 0 }));
+      const wishes = sequences.filter((sequence) => this.#mayDraft(drafter, sequence)).map((sequence): DraftWish => {
+        const choice = chosen.get(sequence);
+        return { sequence, numDrafts: choice?.drafter === drafter ? choice.numDrafts : 0 };
+      });
       if (wishes.length > 0) drafter.propose(wishes);
     }
   }
@@ -73,14 +88,14 @@ export class Speculation {
   /** Learns from a step: what it cost, and how every row's drafts did. Called before anything moves. */
   observe(plan: StepPlan, elapsedMs: number): void {
     if (this.drafters.length === 0) return;
-    for (const drafter of this.drafters) drafter.observe(plan, (sequence) => this.#drafterOf(sequence) === drafter);
+    for (const drafter of this.drafters) drafter.observe(plan, (sequence) => this.#mayDraft(drafter, sequence));
     for (const { sequence, numDrafts } of plan.stepRows) {
       if (numDrafts > 0) this.#acceptances.of(sequence).observe(numDrafts, sequence.numAccepted);
     }
-    for (const cost of [this.#plainCost, this.#roundCost]) cost.pass();
+    for (const cost of [this.#plainCost, ...this.#roundCosts.values()]) cost.pass();
     if (plan.stepRows.some(({ sequence, isSampled }) => !isSampled || sequence.numGenerated <= 1)) return;
     const hasDrafts = plan.numTokens > plan.numRows;
-    (hasDrafts ? this.#roundCost : this.#plainCost).observe(plan.numTokens, elapsedMs);
+    (hasDrafts ? this.#roundCost(this.#roundDrafter) : this.#plainCost)?.observe(plan.numTokens, elapsedMs);
   }
 
   /** The row's drafter goes on from a history of the whole row. */
@@ -95,63 +110,85 @@ export class Speculation {
 
   /** Pages have brought the row's first `length` tokens, and its drafter's history of them if it wants one. */
   restoreHistory(sequence: Sequence, length: number): void {
-    if (this.wantsHistory(sequence)) this.#drafterOf(sequence)?.restoreHistory?.(sequence, length);
+    if (this.wantsHistory(sequence)) this.#historian(sequence)?.restoreHistory?.(sequence, length);
   }
 
   /** Lets the drafters of rows that are about to leave take in what the last forward has left. */
   catchUp(sequences: readonly Sequence[]): void {
     for (const drafter of this.drafters) {
-      const own = sequences.filter((sequence) => this.#drafterOf(sequence) === drafter && this.wantsHistory(sequence));
+      const own = sequences.filter((sequence) => this.#historian(sequence) === drafter && this.wantsHistory(sequence));
       if (own.length > 0) drafter.propose(own.map((sequence) => ({ sequence, numDrafts: 0 })));
     }
   }
 
   #history(sequence: Sequence): number | null {
-    return this.#drafterOf(sequence)?.historyLength?.(sequence) ?? null;
+    return this.#historian(sequence)?.historyLength?.(sequence) ?? null;
   }
 
-  #drafterOf({ request: { draftKind } }: Sequence): Drafter | undefined {
-    return draftKind === undefined ? this.drafters[0] : this.drafters.find(({ kind }) => kind === draftKind);
+  /** The row's drafter that keeps a history of it. */
+  #historian(sequence: Sequence): Drafter | undefined {
+    return this.drafters.find((drafter) => drafter.historyLength !== undefined && this.#mayDraft(drafter, sequence));
+  }
+
+  #mayDraft({ kind }: Drafter, { request: { draftKind = kind } }: Sequence): boolean {
+    return draftKind === kind;
+  }
+
+  #dearest(choices: readonly { readonly drafter: Drafter }[]): Drafter | undefined {
+    return this.drafters.find((drafter) => choices.some((choice) => choice.drafter === drafter));
+  }
+
+  #roundCost(drafter: Drafter | undefined): StepCost | undefined {
+    return drafter === undefined ? undefined : this.#roundCosts.get(drafter);
   }
 
   /** The row as one that may draft; null when it cannot. A round brings at least one token beside the drafts. */
   #candidate(sequence: Sequence, capacity: number): Candidate | null {
-    const drafter = this.#drafterOf(sequence);
-    if (drafter === undefined || sequence.isPrefilling || !sequence.canDraft) return null;
+    if (sequence.isPrefilling || !sequence.canDraft) return null;
     const numLeft = sequence.maxLength - sequence.length - 1;
     const room = Math.min(numLeft, capacity - sequence.length, this.#maxRowTokens - 1);
-    const offering = room <= 0 ? null : drafter.offer(sequence);
-    if (offering === null) return null;
-    const acceptance = this.#acceptances.of(sequence).enter(offering.grade);
-    return { drafter, sequence, acceptance, maxDrafts: Math.min(room, offering.maxDrafts) };
+    if (room <= 0) return null;
+    const acceptances = this.#acceptances.of(sequence);
+    const offers = this.drafters.flatMap((drafter): Candidate[] => {
+      const offering = this.#mayDraft(drafter, sequence) ? drafter.offer(sequence) : null;
+      if (offering === null) return [];
+      const acceptance = acceptances.of(drafter.kind, offering.grade);
+      return [{ drafter, sequence, acceptance, maxDrafts: Math.min(room, offering.maxDrafts) }];
+    });
+    const chosen = chooseOffer(offers);
+    if (chosen !== null) acceptances.enter(chosen.acceptance);
+    return chosen;
   }
 
   #lengths(candidates: readonly Candidate[], numDecoding: number, maxTotal: number): number[] {
     if (!this.settings.isAdaptive) return shareOut(candidates.map(({ maxDrafts }) => maxDrafts), maxTotal);
     // Where nothing is known of the cost, a first round finds out with few.
-    const most = this.#roundCost.estimate(numDecoding) === null ? PROBE_DRAFTS : Infinity;
+    const cost = this.#roundCost(this.#dearest(candidates));
+    const most = (cost?.estimate(numDecoding) ?? null) === null ? PROBE_DRAFTS : Infinity;
     const offers = candidates.map(({ maxDrafts, acceptance: { probability } }) => ({ maxDrafts: Math.min(maxDrafts, most), probability }));
-    const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(numDecoding, numDrafts));
+    const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(cost, numDecoding, numDrafts));
     let numFree = maxTotal - lengths.reduce((sum, length) => sum + length, 0);
     return lengths.map((length, i) => {
       const candidate = candidates[i];
       if (length > 0 || candidate === undefined) return length;
       const probe = Math.min(PROBE_DRAFTS, candidate.maxDrafts, numFree);
-      if (!this.#canPay(numDecoding, probe) || !candidate.acceptance.skip()) return 0;
+      if (!this.#canPay(cost, numDecoding, probe) || !candidate.acceptance.skip()) return 0;
       numFree -= probe;
       return probe;
     });
   }
 
   /** Whether drafts would be worth a step of theirs if they were right: when they are too dear, trying them tells nothing. */
-  #canPay(numDecoding: number, numDrafts: number): boolean {
-    return (numDecoding + numDrafts) / this.#stepMs(numDecoding, numDrafts) > MIN_GAIN * numDecoding / this.#stepMs(numDecoding, 0);
+  #canPay(cost: StepCost | undefined, numDecoding: number, numDrafts: number): boolean {
+    const plainMs = this.#stepMs(cost, numDecoding, 0);
+    return (numDecoding + numDrafts) / this.#stepMs(cost, numDecoding, numDrafts) > MIN_GAIN * numDecoding / plainMs;
   }
 
-  #stepMs(numDecoding: number, numDrafts: number): number {
+  /** @param roundCost that of steps with drafts. */
+  #stepMs(roundCost: StepCost | undefined, numDecoding: number, numDrafts: number): number {
     const plainMs = this.#plainCost.estimate(numDecoding) ?? 1;
     if (numDrafts === 0) return plainMs;
-    return Math.max(plainMs, this.#roundCost.estimate(numDecoding + numDrafts, [numDecoding, plainMs]) ?? plainMs);
+    return Math.max(plainMs, roundCost?.estimate(numDecoding + numDrafts, [numDecoding, plainMs]) ?? plainMs);
   }
 }
 

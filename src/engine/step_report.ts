@@ -8,5 +8,7 @@ export class StepReport {
   /** Rows that took part, decoding or prefilling. */
   numStepRows = 0;
   numPromptTokens = 0;
+  /** Rows that went back to the queue for want of memory. */
+  numPreemptions = 0;
   numGeneratedTokens = 0;
 }

@@ -3,7 +3,8 @@ import { basename, join } from "node:path";
 import { cacheFolder } from "./cache_folder.ts";
 import { type HubSettings, hubSettings } from "./hub_settings.ts";
 import { DEFAULT_REVISION, formatReference, isRepositoryName } from "./model_reference.ts";
-import { chooseFiles, type NeededFiles } from "./needed_files.ts";
+import { chooseFiles, ggufModels, type NeededFiles } from "./needed_files.ts";
+import { numberedParts } from "./numbered_parts.ts";
 import { HubError } from "./hub_error.ts";
 import { entriesOf, fileSize, RepositoryCache } from "./repository_cache.ts";
 
@@ -57,7 +58,7 @@ async function modelsOf(cache: RepositoryCache): Promise<CachedModel[]> {
     const revision = names.includes(DEFAULT_REVISION) ? DEFAULT_REVISION : names[0] ?? commit;
     const paths = await cache.filesOf(commit);
     for (const { filePattern, needed } of modelsAmong(repository, paths)) {
-      const files = needed.type === "gguf" ? [needed.path] : paths.filter((path) => !path.endsWith(".gguf"));
+      const files = needed.type === "gguf" ? needed.paths : paths.filter((path) => !path.endsWith(".gguf"));
       models.push({
         name: formatReference({ type: "hub", repository, revision, filePattern }),
         path: needed.type === "gguf" ? cache.snapshotPath(commit, needed.path) : cache.snapshotFolder(commit),
@@ -70,13 +71,12 @@ async function modelsOf(cache: RepositoryCache): Promise<CachedModel[]> {
 
 /** A snapshot may hold a folder's model and several files with one each. */
 function modelsAmong(repository: string, paths: readonly string[]): { filePattern: string | null; needed: NeededFiles }[] {
-  const ggufs = paths.filter((path) => /\.gguf$/i.test(path));
-  const models: { filePattern: string | null; needed: NeededFiles }[] = ggufs.map((path) => ({
+  const models: { filePattern: string | null; needed: NeededFiles }[] = ggufModels(paths).map((path) => ({
     filePattern: path,
-    needed: { type: "gguf", path },
+    needed: { type: "gguf", path, paths: numberedParts(path).filter((part) => paths.includes(part)) },
   }));
   try {
-    const needed = chooseFiles(repository, paths.filter((path) => !ggufs.includes(path)), null);
+    const needed = chooseFiles(repository, paths.filter((path) => !/\.gguf$/i.test(path)), null);
     return [{ filePattern: null, needed }, ...models];
   } catch (error) {
     if (error instanceof HubError) return models;

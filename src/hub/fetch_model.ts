@@ -7,6 +7,7 @@ import { HubError } from "./hub_error.ts";
 import { type HubSettings, hubSettings } from "./hub_settings.ts";
 import { formatReference, type HubReference } from "./model_reference.ts";
 import { chooseFiles, type NeededFiles, shardsOfIndex } from "./needed_files.ts";
+import { numberedParts } from "./numbered_parts.ts";
 import { type Progress, SILENT } from "./progress.ts";
 import { fileSize, RepositoryCache } from "./repository_cache.ts";
 
@@ -58,7 +59,7 @@ async function findCached(cache: RepositoryCache, reference: HubReference): Prom
   if (needed === null) return null;
   if (needed.type === "gguf") return { path: cache.snapshotPath(commit, needed.path), isWhole: true };
   const weights = needed.index === null
-    ? shardsOfName(needed.weights)
+    ? needed.weights.flatMap((path) => numberedParts(path))
     : shardsOfIndex(reference.repository, await Deno.readTextFile(cache.snapshotPath(commit, needed.index)));
   if (!weights.every((path) => paths.includes(path))) return null;
   return { path: cache.snapshotFolder(commit), isWhole: needed.settings.includes("tokenizer.json") };
@@ -71,13 +72,6 @@ function tryChoose({ repository, filePattern }: HubReference, paths: readonly st
     if (error instanceof HubError) return null;
     throw error;
   }
-}
-
-/** `model-00001-of-00002.safetensors` alone tells that there is a second one. */
-function shardsOfName(weights: readonly string[]): readonly string[] {
-  const [, prefix, count] = /^(.*-)\d{5}-of-(\d{5})\.safetensors$/.exec(weights[0] ?? "") ?? [];
-  if (prefix === undefined || count === undefined) return weights;
-  return Array.from({ length: Number(count) }, (_, i) => `${prefix}${String(i + 1).padStart(5, "0")}-of-${count}.safetensors`);
 }
 
 class Fetch {
@@ -99,7 +93,7 @@ class Fetch {
   }
 
   async #bringAll(revision: Revision, needed: NeededFiles): Promise<void> {
-    if (needed.type === "gguf") return await this.#bring(revision, [needed.path]);
+    if (needed.type === "gguf") return await this.#bring(revision, needed.paths);
     // Weights come last: where they are, everything else is.
     await this.#bring(revision, needed.index === null ? needed.settings : [...needed.settings, needed.index]);
     await this.#bring(revision, needed.index === null ? needed.weights : await this.#shards(revision, needed.index));

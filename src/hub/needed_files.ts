@@ -1,9 +1,15 @@
 /** Which files of a repository serving needs. */
 import { HubError } from "./hub_error.ts";
+import { numberedParts } from "./numbered_parts.ts";
 
-/** One file with everything in it, or what a folder has to have. */
+/** One file with everything in it, which may be cut in parts, or what a folder has to have. */
 export type NeededFiles =
-  | { readonly type: "gguf"; readonly path: string }
+  | {
+    readonly type: "gguf";
+    /** Of the only file, or of the first part. */
+    readonly path: string;
+    readonly paths: readonly string[];
+  }
   | {
     readonly type: "folder";
     /** Fetched first: small, and the index tells which weights are needed. */
@@ -32,16 +38,29 @@ const MAX_NAMED_FILES = 30;
  */
 export function chooseFiles(repository: string, paths: readonly string[], pattern: string | null): NeededFiles {
   // Files that see pictures go with a model, they are none.
-  const ggufs = paths.filter((path) => path.toLowerCase().endsWith(".gguf")).sort();
-  if (pattern !== null) return { type: "gguf", path: chooseMatch(repository, ggufs, pattern) };
+  const ggufs = ggufModels(paths);
+  if (pattern !== null) return ggufFiles(repository, paths, chooseMatch(repository, ggufs, pattern));
   const folder = folderFiles(paths);
   if (folder !== null) return folder;
   const models = ggufs.filter((path) => !isProjector(path));
-  if (models.length === 1) return { type: "gguf", path: models[0]! };
+  if (models.length === 1) return ggufFiles(repository, paths, models[0]!);
   if (models.length === 0) {
     throw new HubError(`${repository} has neither config.json with model*.safetensors nor a .gguf file: nothing to serve`);
   }
   throw new HubError(`${repository} has ${models.length} .gguf files; choose one with ${repository}:PATTERN from ${list(models)}`);
+}
+
+/** GGUF models by their file, or by the first of their parts. */
+export function ggufModels(paths: readonly string[]): string[] {
+  const ggufs = paths.filter((path) => path.toLowerCase().endsWith(".gguf"));
+  return [...new Set(ggufs.map((path) => numberedParts(path)[0]!))].sort();
+}
+
+function ggufFiles(repository: string, all: readonly string[], path: string): NeededFiles {
+  const paths = numberedParts(path);
+  const missing = paths.find((part) => !all.includes(part));
+  if (missing !== undefined) throw new HubError(`${repository} has no ${missing}, one of the ${paths.length} parts of the model`);
+  return { type: "gguf", path, paths };
 }
 
 function folderFiles(paths: readonly string[]): NeededFiles | null {
@@ -54,7 +73,7 @@ function folderFiles(paths: readonly string[]): NeededFiles | null {
 }
 
 function chooseMatch(repository: string, ggufs: readonly string[], pattern: string): string {
-  const exact = ggufs.find((path) => path === pattern);
+  const exact = ggufs.find((path) => numberedParts(path).includes(pattern));
   if (exact !== undefined) return exact;
   const matching = ggufs.filter((path) => matches(path, pattern));
   // The projector of a model that sees pictures often has the same type in its name.

@@ -59,13 +59,13 @@ async function planFile(cache: RepositoryCache, reference: HubReference): Promis
   const commit = await requireCommit(cache, reference);
   const { repository, filePattern } = reference;
   const needed = chooseFiles(repository, await cache.filesOf(commit), filePattern);
-  // A pattern always chooses one file.
-  const path = needed.type === "gguf" ? needed.path : "";
-  const blobs = await unsharedBlobs(cache, commit, [path]);
+  // A pattern always chooses one file, or the parts of one.
+  const paths = needed.type === "gguf" ? needed.paths : [];
+  const blobs = await unsharedBlobs(cache, commit, paths);
   return {
-    what: `${path} of ${repository}`,
+    what: `${paths.join(", ")} of ${repository}`,
     numBytes: await bytesOf(blobs),
-    run: () => removeAll([cache.snapshotPath(commit, path), ...blobs]),
+    run: () => removeAll([...paths.map((path) => cache.snapshotPath(commit, path)), ...blobs]),
   };
 }
 

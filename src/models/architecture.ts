@@ -11,6 +11,10 @@ export interface ExpectedTensor {
   readonly shape: readonly number[];
   /** The same values in the same order, as other tools describe them. */
   readonly otherShape?: readonly number[];
+  /** The name that it has in the checkpoint, if that is another one: the native library gets it as `name`. */
+  readonly storedName?: string;
+  /** A shape that it may be stored with: the native library gets it as `shape`. */
+  readonly storedShape?: readonly number[];
   /** Stored types, where they are not those of weights. */
   readonly types?: readonly string[];
   /** Used when it is there. */
@@ -33,6 +37,8 @@ export interface Architecture {
   configFromGguf(file: GgufFile): Record<string, unknown>;
   /** The checkpoint's name of a GGUF tensor, null for tensors that are not used. */
   tensorNameFromGguf(name: string): string | null;
+  /** The same for the tensors of a folder, where they have other names than `resolve` uses. */
+  tensorNameFromFolder?(name: string): string | null;
   /**
    * Checks a config.json and says which tensors it asks for. `hasTensor` answers by the checkpoint's names.
    * @throws {ModelFileError} when a value is missing, out of range or not supported.

@@ -6,6 +6,7 @@ import { TokenizerError } from "../tokenizer/tokenizer_json.ts";
 import type { ResolvedModel } from "./architecture.ts";
 import { readFolderCheckpoint } from "./folder_checkpoint.ts";
 import { readGgufCheckpoint } from "./gguf_checkpoint.ts";
+import { ggufModelName } from "./gguf_parts.ts";
 import type { LoadedModel } from "./loaded_model.ts";
 import { ModelFileError } from "./model_file_error.ts";
 import { collectStopIds } from "./stop_ids.ts";
@@ -42,7 +43,8 @@ export function loadModel(path: string, options: LoadOptions = {}): LoadedModel 
   }
   const checkpoint = asModelFileErrors(source, () => isFolder ? readFolderCheckpoint(source) : readGgufCheckpoint(source));
   return {
-    id: basename(source, ".gguf"),
+    id: isFolder ? basename(source) : ggufModelName(source),
+    path: source,
     ...assemble(checkpoint, source, options),
     modelType: checkpoint.modelType,
     tokenizer: checkpoint.tokenizer,

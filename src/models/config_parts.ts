@@ -8,7 +8,7 @@ const MAX_SIZE = 1 << 24;
 const MAX_LAYERS = 4096;
 
 export const size = z.int().min(1).max(MAX_SIZE);
-const positive = z.number().positive().finite();
+export const positive = z.number().positive().finite();
 
 /** Configs write null for what they leave out. */
 export function maybe<T extends z.ZodType>(schema: T): z.ZodType<z.output<T> | undefined> {
@@ -29,6 +29,8 @@ export const transformerShape = {
   rope_scaling: maybe(z.looseObject({})),
   rope_parameters: maybe(z.looseObject({})),
   max_position_embeddings: z.int().min(1).max(2 ** 31 - 1),
+  /** Of the training before a scaling of the rotary positions. */
+  original_max_position_embeddings: maybe(size),
   tie_word_embeddings: maybe(z.boolean()),
   hidden_act: maybe(z.string()),
   partial_rotary_factor: maybe(z.number()),
@@ -70,41 +72,6 @@ export function headSizes(config: TransformerShape): HeadSizes {
   const headDim = config.head_dim ?? hidden_size / numHeads;
   if (headDim % 2 !== 0) refuse("head_dim", headDim, "rotary positions need an even size");
   return { num_key_value_heads: numKvHeads, head_dim: headDim };
-}
-
-const ropeScaling = z.looseObject({
-  type: maybe(z.string()),
-  rope_type: maybe(z.string()),
-  factor: positive.default(1),
-  low_freq_factor: positive.default(1),
-  high_freq_factor: positive.default(4),
-  original_max_position_embeddings: maybe(size),
-  rope_theta: maybe(positive),
-  partial_rotary_factor: maybe(z.number()),
-});
-
-const ROPE_TYPES = ["default", "llama3", "linear"];
-const DEFAULT_ROPE_THETA = 10_000;
-
-/** Older configs have `rope_theta` and `rope_scaling`, newer ones everything in `rope_parameters`. */
-export function ropeConfig(config: TransformerShape): FlatConfig {
-  const key = config.rope_parameters === undefined ? "rope_scaling" : "rope_parameters";
-  const scaling = parseConfig(ropeScaling, config[key] ?? {});
-  const type = scaling.rope_type ?? scaling.type ?? "default";
-  if (!ROPE_TYPES.includes(type)) refuse(`${key}.rope_type`, type, `supported are ${ROPE_TYPES.join(", ")}`);
-  const rotaryFactor = scaling.partial_rotary_factor ?? config.partial_rotary_factor ?? 1;
-  if (rotaryFactor !== 1) refuse("partial_rotary_factor", rotaryFactor, "only 1 is supported");
-  if (type === "llama3" && scaling.low_freq_factor >= scaling.high_freq_factor) {
-    refuse(`${key}.low_freq_factor`, scaling.low_freq_factor, `it has to be below high_freq_factor (${scaling.high_freq_factor})`);
-  }
-  return {
-    rope_theta: scaling.rope_theta ?? config.rope_theta ?? DEFAULT_ROPE_THETA,
-    rope_type: type,
-    rope_factor: scaling.factor,
-    rope_low_freq_factor: scaling.low_freq_factor,
-    rope_high_freq_factor: scaling.high_freq_factor,
-    rope_original_max_position_embeddings: scaling.original_max_position_embeddings ?? config.max_position_embeddings,
-  };
 }
 
 const LAYER_TYPES = ["full_attention", "sliding_attention"];

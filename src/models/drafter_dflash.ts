@@ -1,8 +1,9 @@
 /** DFlash: drafts a whole block in one step, by block diffusion. */
 import { z } from "zod";
-import { attentionWindow, headSizes, maybe, parseConfig, refuse, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { attentionWindow, headSizes, maybe, parseConfig, refuse, size, transformerShape } from "./config_parts.ts";
 import { attentionTensors, blockNorms, checkActivation, decoderConfig, linear, mlpTensors, norm, resolvedModel } from "./decoder_parts.ts";
 import { checkFits, checkLayers, type ResolvedDrafter, type TargetShape } from "./drafter.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const tokenId = z.int().min(0);
 const own = { mask_token_id: maybe(tokenId), target_layer_ids: maybe(z.array(z.int()).max(64)) };

@@ -1,9 +1,10 @@
 /** EAGLE-3 heads, as Speculators and as SGLang write them. */
 import { z } from "zod";
 import type { ExpectedTensor } from "./architecture.ts";
-import { headSizes, maybe, parseConfig, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { headSizes, maybe, parseConfig, size, transformerShape } from "./config_parts.ts";
 import { attentionTensors, checkActivation, decoderConfig, linear, mlpTensors, norm, resolvedModel } from "./decoder_parts.ts";
 import { checkFits, checkLayers, type ResolvedDrafter, type TargetShape } from "./drafter.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const layerIds = maybe(z.array(z.int()).max(64));
 

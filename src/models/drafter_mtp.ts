@@ -2,10 +2,16 @@
 import { headSizes, refuse } from "./config_parts.ts";
 import { blockNorms, decoderConfig, linear, mlpTensors, norm, resolvedModel } from "./decoder_parts.ts";
 import { checkFits, refuseDrafter, type ResolvedDrafter, type TargetShape } from "./drafter.ts";
-import { gatedAttentionTensors, partialRope, readQwen35Config } from "./qwen3_5.ts";
+import { gatedAttentionTensors, partialRope, type Qwen35Config, readQwen35Config } from "./qwen3_5.ts";
+
+/** Heads of MoE models have experts of their own. */
+function hasMixture(config: Qwen35Config): boolean {
+  return (config.num_experts ?? 0) > 0;
+}
 
 export function resolveMtp(config: unknown, hasTensor: (name: string) => boolean, target: TargetShape): ResolvedDrafter {
   const text = readQwen35Config(config);
+  if (hasMixture(text)) refuse("num_experts", text.num_experts, "MTP heads with experts are not supported");
   if (target.modelType !== "qwen3_5") refuseDrafter("model_type", "qwen3_5", target.modelType);
   checkFits("hidden_size", text.hidden_size, target.hiddenSize);
   checkFits("vocab_size", text.vocab_size, target.vocabSize);
@@ -25,7 +31,7 @@ export function resolveMtp(config: unknown, hasTensor: (name: string) => boolean
   ];
   const flat = {
     ...decoderConfig("qwen3_5_mtp", text, heads, true),
-    ...partialRope(text, heads),
+    ...partialRope(text),
     drafter_kind: "mtp",
     num_hidden_layers: numLayers,
   };

@@ -35,12 +35,24 @@ export function targetShape({ spec: { config } }: Pick<LoadedModel, "spec">): Ta
   };
 }
 
-/** The drafter that a model's own checkpoint has beside its weights (an MTP head); null when it has none. @throws {ModelFileError} as `loadDrafter` */
+/** The drafter that a model's own checkpoint has beside its weights (an MTP head without experts); null when it has none. @throws {ModelFileError} as `loadDrafter` */
 export function findOwnDrafter(folder: string, model: Pick<LoadedModel, "spec">): LoadedDrafter | null {
   const config = readJsonFile(`${resolve(folder)}/config.json`);
   if (config === null) return null;
+  if (model.spec.config["num_experts"] !== undefined) return null;
   const tensors = readFolderTensors(resolve(folder));
   return detectDrafterKind(config, (name) => tensors.has(name)) === "mtp" ? loadDrafter(folder, model, "mtp") : null;
+}
+
+/** Where the drafter of a .gguf file lies: `name.drafter` beside `name.gguf`. */
+export function drafterFolderOf(ggufPath: string): string {
+  return `${ggufPath.replace(/\.gguf$/, "")}.drafter`;
+}
+
+/** The drafter that lies beside a .gguf file; null when there is none. @throws {ModelFileError} as `loadDrafter` */
+export function findDrafterBeside(ggufPath: string, model: Pick<LoadedModel, "spec">): LoadedDrafter | null {
+  const folder = drafterFolderOf(resolve(ggufPath));
+  return readJsonFile(`${folder}/config.json`) === null ? null : loadDrafter(folder, model);
 }
 
 /**
@@ -62,7 +74,8 @@ export function loadDrafter(folder: string, model: Pick<LoadedModel, "spec">, ki
   }
   const drafter = RESOLVERS[found](config, hasTensor, targetShape(model));
   const { capture, numDraftTokens, maskTokenId } = drafter;
-  const dtype = model.spec.config["dtype"] ?? "auto";
-  const spec = { config: { ...drafter.config, dtype }, tensors: selectTensors(drafter, tensors, source) };
+  const { dtype = "auto", served_context } = model.spec.config;
+  const shared = { dtype, ...(served_context === undefined ? {} : { served_context }) };
+  const spec = { config: { ...drafter.config, ...shared }, tensors: selectTensors(drafter, tensors, source) };
   return { kind: found, capture, numDraftTokens, maskTokenId, spec };
 }

@@ -1,6 +1,8 @@
 /** A Hugging Face style folder: config.json, safetensors, and a tokenizer where there is one. */
 import { JinjaTemplate } from "../tokenizer/jinja_template.ts";
 import { HfTokenizer } from "../tokenizer/hf_tokenizer.ts";
+import type { TensorEntry } from "../native/model_spec.ts";
+import type { Architecture } from "./architecture.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { ModelFileError } from "./model_file_error.ts";
 import { architectureOfModelType } from "./registry.ts";
@@ -15,7 +17,7 @@ export function readFolderCheckpoint(folder: string): Checkpoint {
   const config = readJsonFile(`${folder}/config.json`) ?? failMissing(folder, "config.json");
   const architecture = architectureOfModelType(config["model_type"]);
   const generation = readJsonFile(`${folder}/generation_config.json`) ?? {};
-  const tensors = readFolderTensors(folder);
+  const tensors = renameTensors(readFolderTensors(folder), architecture);
   const tokenizerConfig = readJsonFile(`${folder}/tokenizer_config.json`) ?? {};
   return {
     modelType: String(config["model_type"]),
@@ -26,6 +28,17 @@ export function readFolderCheckpoint(folder: string): Checkpoint {
     declaredStopIds: [config["eos_token_id"], textConfig(config)["eos_token_id"], generation["eos_token_id"]],
     generationDefaults: generationDefaults(generation),
   };
+}
+
+/** By the architecture's names; those that it does not use are left out. */
+function renameTensors(tensors: ReadonlyMap<string, TensorEntry>, architecture: Architecture): ReadonlyMap<string, TensorEntry> {
+  if (architecture.tensorNameFromFolder === undefined) return tensors;
+  const renamed = new Map<string, TensorEntry>();
+  for (const tensor of tensors.values()) {
+    const name = architecture.tensorNameFromFolder(tensor.name);
+    if (name !== null) renamed.set(name, { ...tensor, name });
+  }
+  return renamed;
 }
 
 /** Models that see pictures keep what belongs to the text apart. */

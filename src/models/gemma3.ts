@@ -1,7 +1,7 @@
 /** Gemma 3, text: norms on both sides of attention and MLP, a GELU gate, and mostly sliding-window layers with a rotary base of their own. */
 import { z } from "zod";
 import type { Architecture, ExpectedTensor, FlatConfig, ResolvedModel } from "./architecture.ts";
-import { attentionWindow, headSizes, maybe, parseConfig, refuse, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { attentionWindow, headSizes, maybe, parseConfig, refuse, size, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   checkActivation,
@@ -15,6 +15,7 @@ import {
 } from "./decoder_parts.ts";
 import type { GgufFile } from "./gguf.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const positive = z.number().positive().finite();
 const noCapping = maybe(z.number());

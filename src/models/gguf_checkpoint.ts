@@ -1,20 +1,18 @@
-/** A GGUF file: weights, vocabulary and chat template in one. */
+/** A GGUF file, or one in several parts: weights, vocabulary and chat template in one. */
 import type { TensorEntry } from "../native/model_spec.ts";
 import { tokenizerFromGguf } from "../tokenizer/gguf_vocabulary.ts";
 import { HfTokenizer } from "../tokenizer/hf_tokenizer.ts";
 import { JinjaTemplate } from "../tokenizer/jinja_template.ts";
 import type { Checkpoint } from "./checkpoint.ts";
-import { type GgufFile, readGguf } from "./gguf.ts";
+import type { GgufFile } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_metadata.ts";
-import { ModelFileError } from "./model_file_error.ts";
+import { readGgufModel } from "./gguf_parts.ts";
 import { architectureOfGguf } from "./registry.ts";
 
 /** @throws {ModelFileError} */
 export function readGgufCheckpoint(path: string): Checkpoint {
-  const file = readGguf(path);
+  const file = readGgufModel(path);
   const { metadata } = file;
-  const numParts = metadata.number("split.count") ?? 1;
-  if (numParts > 1) throw new ModelFileError(`Cannot use ${path}: it is one of ${numParts} parts; join them with llama-gguf-split --merge`);
   const architecture = architectureOfGguf(metadata.string("general.architecture"));
   const tensors = renameTensors(file, (name) => architecture.tensorNameFromGguf(name));
   const tokenizer = readTokenizer(metadata);

@@ -42,6 +42,10 @@ export class GgufMetadata {
     return this.#typed(key, "an array of numbers", (value) => Array.isArray(value) && typeof (value[0] ?? 0) === "number");
   }
 
+  booleans(key: string): readonly boolean[] | undefined {
+    return this.#typed(key, "an array of booleans", (value) => Array.isArray(value) && typeof (value[0] ?? true) === "boolean");
+  }
+
   /** @throws {ModelFileError} when `value` is undefined. */
   required<T>(key: string, value: T | undefined): T {
     if (value === undefined) throw new ModelFileError(`Cannot use ${this.#path}: its metadata has no ${key}`);

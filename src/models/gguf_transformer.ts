@@ -2,8 +2,16 @@
 import type { GgufFile } from "./gguf.ts";
 import { refuse } from "./config_parts.ts";
 
+export interface GgufTransformerOptions {
+  /** The architecture has mixtures of experts; a size of MLPs without them may be missing then. @default false */
+  readonly hasExperts?: boolean;
+  /** A part of each head may turn. @default false */
+  readonly hasPartialRope?: boolean;
+}
+
 /** A config.json in Hugging Face's terms. Values are checked later, with those of real config.json files. */
-export function ggufTransformerConfig(file: GgufFile, { hasExperts = false } = {}): Record<string, unknown> {
+export function ggufTransformerConfig(file: GgufFile, options: GgufTransformerOptions = {}): Record<string, unknown> {
+  const { hasExperts = false, hasPartialRope = false } = options;
   const { metadata } = file;
   const architecture = metadata.required("general.architecture", metadata.string("general.architecture"));
   const number = (key: string): number | undefined => metadata.number(`${architecture}.${key}`);
@@ -14,13 +22,15 @@ export function ggufTransformerConfig(file: GgufFile, { hasExperts = false } = {
   const valueDim = number("attention.value_length") ?? headDim;
   if (valueDim !== headDim) refuse(`${architecture}.attention.value_length`, valueDim, `it has to equal the keys' length (${headDim})`);
   const rotaryDim = number("rope.dimension_count") ?? headDim;
-  if (rotaryDim !== headDim) refuse(`${architecture}.rope.dimension_count`, rotaryDim, `it has to equal the head's size (${headDim})`);
+  if (rotaryDim !== headDim && !hasPartialRope) {
+    refuse(`${architecture}.rope.dimension_count`, rotaryDim, `it has to equal the head's size (${headDim})`);
+  }
   const hasTensor = (name: string): boolean => file.tensors.some((tensor) => tensor.name === name);
   return {
     model_type: architecture,
     vocab_size: file.tensors.find((tensor) => tensor.name === "token_embd.weight")?.shape[0],
     hidden_size: required("embedding_length"),
-    intermediate_size: required("feed_forward_length"),
+    intermediate_size: hasExperts ? number("feed_forward_length") : required("feed_forward_length"),
     num_hidden_layers: required("block_count"),
     num_attention_heads: required("attention.head_count"),
     num_key_value_heads: number("attention.head_count_kv"),
@@ -28,6 +38,7 @@ export function ggufTransformerConfig(file: GgufFile, { hasExperts = false } = {
     rms_norm_eps: required("attention.layer_norm_rms_epsilon"),
     rope_theta: number("rope.freq_base"),
     rope_scaling: ropeScaling(file, architecture),
+    partial_rotary_factor: rotaryDim / headDim,
     max_position_embeddings: required("context_length"),
     tie_word_embeddings: !hasTensor("output.weight"),
     attention_bias: hasTensor("blk.0.attn_q.bias"),
@@ -36,14 +47,26 @@ export function ggufTransformerConfig(file: GgufFile, { hasExperts = false } = {
 }
 
 function ropeScaling(file: GgufFile, architecture: string): Record<string, unknown> | null {
-  const { metadata } = file;
-  const oldFactor = metadata.number(`${architecture}.rope.scale_linear`);
-  const type = metadata.string(`${architecture}.rope.scaling.type`) ?? (oldFactor === undefined ? "none" : "linear");
+  const scaling = (key: string): number | undefined => file.metadata.number(`${architecture}.rope.scaling.${key}`);
+  const original = scaling("original_context_length");
+  // LongRoPE is told by its tensors: the converter writes no type for it.
+  if (file.tensors.some(({ name }) => name === "rope_factors_long.weight")) {
+    return {
+      rope_type: "longrope",
+      attention_factor: scaling("attn_factor"),
+      original_max_position_embeddings: original,
+      has_factor_tensors: true,
+    };
+  }
+  const oldFactor = file.metadata.number(`${architecture}.rope.scale_linear`);
+  const type = file.metadata.string(`${architecture}.rope.scaling.type`) ?? (oldFactor === undefined ? "none" : "linear");
   if (type === "none") return null;
   return {
     rope_type: type,
-    factor: metadata.number(`${architecture}.rope.scaling.factor`) ?? oldFactor,
-    original_max_position_embeddings: metadata.number(`${architecture}.rope.scaling.original_context_length`),
+    factor: scaling("factor") ?? oldFactor,
+    original_max_position_embeddings: original,
+    beta_fast: scaling("yarn_beta_fast"),
+    beta_slow: scaling("yarn_beta_slow"),
   };
 }
 
@@ -52,6 +75,8 @@ const TOP_NAMES: Readonly<Record<string, string>> = {
   "output_norm.weight": "model.norm.weight",
   "output.weight": "lm_head.weight",
   "rope_freqs.weight": "rope_freqs.weight",
+  "rope_factors_long.weight": "rope_factors_long.weight",
+  "rope_factors_short.weight": "rope_factors_short.weight",
 };
 
 const LAYER_NAMES: Readonly<Record<string, string>> = {
@@ -74,7 +99,7 @@ const LAYER_NAMES: Readonly<Record<string, string>> = {
  */
 export function ggufTransformerTensorName(name: string, own: Readonly<Record<string, string>> = {}): string | null {
   if (Object.hasOwn(TOP_NAMES, name)) return TOP_NAMES[name]!;
-  const [, layer, module, kind] = /^blk\.(\d+)\.([a-z_]+)\.(weight|bias)$/.exec(name) ?? [];
+  const [, layer, module, kind] = /^blk\.(\d+)\.([a-z0-9_]+)\.(weight|bias)$/.exec(name) ?? [];
   const names = { ...LAYER_NAMES, ...own };
   if (module === undefined || !Object.hasOwn(names, module)) return null;
   return `model.layers.${layer}.${names[module]}.${kind}`;

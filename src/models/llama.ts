@@ -1,7 +1,7 @@
 /** The Llama family: Llama 1 to 3, SmolLM, TinyLlama and all that share their layers. */
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
-import { attentionWindow, headSizes, maybe, parseConfig, ropeConfig, transformerShape } from "./config_parts.ts";
+import { attentionWindow, headSizes, maybe, parseConfig, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   blockNorms,
@@ -14,6 +14,7 @@ import {
   ropeFactors,
 } from "./decoder_parts.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({
   ...transformerShape,

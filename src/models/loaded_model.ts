@@ -6,6 +6,8 @@ import type { ChatTemplate } from "../tokenizer/chat_template.ts";
 export interface LoadedModel {
   /** The id that `/v1/models` lists. */
   readonly id: string;
+  /** Where it was read from, so that another thread can read it too. */
+  readonly path?: string;
   readonly modelType: string;
   readonly spec: ModelSpec;
   readonly vocabSize: number;

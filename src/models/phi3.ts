@@ -1,10 +1,11 @@
 /** Phi-3 and Phi-4: Llama's layers, stored with fused projections. */
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
-import { attentionWindow, headSizes, parseConfig, ropeConfig, transformerShape } from "./config_parts.ts";
+import { attentionWindow, headSizes, parseConfig, transformerShape } from "./config_parts.ts";
 import { blockNorms, checkActivation, decoderConfig, decoderTensors, isTied, linear, resolvedModel, withWindow } from "./decoder_parts.ts";
 import type { GgufFile } from "./gguf.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject(transformerShape);
 
@@ -21,7 +22,10 @@ export const phi3: Architecture = {
 };
 
 function configFromGguf(file: GgufFile): Record<string, unknown> {
-  return { ...ggufTransformerConfig(file), sliding_window: file.metadata.number("phi3.attention.sliding_window") || null };
+  return {
+    ...ggufTransformerConfig(file, { hasPartialRope: true }),
+    sliding_window: file.metadata.number("phi3.attention.sliding_window") || null,
+  };
 }
 
 function resolvePhi3(config: Phi3Config, hasTensor: (name: string) => boolean): ResolvedModel {
@@ -39,6 +43,13 @@ function resolvePhi3(config: Phi3Config, hasTensor: (name: string) => boolean): 
     ...linear(`${layer}.mlp.down_proj`, [hidden, intermediate]),
   ]);
   const windowed = config.sliding_window === undefined ? config : withWindow(config, () => true);
-  const flat = { ...decoderConfig("phi3", config, heads, tied), ...ropeConfig(config), ...attentionWindow(windowed) };
-  return resolvedModel(config, flat, tensors);
+  // Phi-4-mini turns three quarters of each head.
+  const rope = ropeConfig(config, { rotaryFactor: 1 });
+  const factors = ["short", "long"].map((name) => ({
+    name: `rope_factors_${name}.weight`,
+    shape: [Number(rope["rotary_dims"]) / 2],
+    isOptional: config.rope_scaling?.["has_factor_tensors"] !== true,
+  }));
+  const flat = { ...decoderConfig("phi3", config, heads, tied), ...rope, ...attentionWindow(windowed) };
+  return resolvedModel(config, flat, [...tensors, ...factors]);
 }

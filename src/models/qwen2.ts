@@ -1,7 +1,7 @@
 /** Qwen2 and Qwen2.5: Llama's layers with biases on queries, keys and values. */
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
-import { headSizes, parseConfig, ropeConfig, transformerShape } from "./config_parts.ts";
+import { headSizes, parseConfig, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   blockNorms,
@@ -14,6 +14,7 @@ import {
 } from "./decoder_parts.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
 import { qwenWindow, qwenWindowShape } from "./qwen_window.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({ ...transformerShape, ...qwenWindowShape });
 

@@ -1,7 +1,7 @@
 /** Qwen3: Llama's layers with norms on the queries and keys of each head. */
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
-import { headSizes, maybe, parseConfig, ropeConfig, transformerShape } from "./config_parts.ts";
+import { headSizes, maybe, parseConfig, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   blockNorms,
@@ -14,6 +14,7 @@ import {
 } from "./decoder_parts.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
 import { qwenWindow, qwenWindowShape } from "./qwen_window.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({ ...transformerShape, ...qwenWindowShape, attention_bias: maybe(z.boolean()) });
 

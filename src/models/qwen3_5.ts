@@ -1,15 +1,20 @@
 /**
  * Qwen3.5, text: layers with a recurrent state (gated delta nets), every few of them one of gated attention with rotary positions on a part of
- * each head. Vision and MTP tensors of the checkpoint are not part of the text model.
+ * each head. The MoE models have a mixture of experts in place of every MLP. Vision and MTP tensors of the checkpoint are not part of the text model.
  */
 import { z } from "zod";
 import type { Architecture, ExpectedTensor, FlatConfig, ResolvedModel } from "./architecture.ts";
-import { type HeadSizes, headSizes, maybe, parseConfig, refuse, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { type HeadSizes, headSizes, maybe, parseConfig, refuse, size, transformerShape } from "./config_parts.ts";
 import { blockNorms, checkActivation, decoderConfig, linear, mlpTensors, norm, resolvedModel } from "./decoder_parts.ts";
-import { ModelFileError } from "./model_file_error.ts";
+import { qwen35ConfigFromGguf, qwen35TensorNameFromGguf } from "./qwen3_5_gguf.ts";
+import { mixtureFlatConfig, mixtureShape, mixtureSizes, mixtureTensors } from "./qwen3_5_mixture.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({
   ...transformerShape,
+  ...mixtureShape,
+  /** Missing where there are experts. */
+  intermediate_size: maybe(size),
   linear_num_key_heads: size,
   linear_num_value_heads: size,
   linear_key_head_dim: size,
@@ -18,20 +23,19 @@ const schema = z.looseObject({
   full_attention_interval: size.default(4),
   attn_output_gate: z.boolean().default(true),
   attention_bias: maybe(z.boolean()),
-  num_experts: maybe(z.int()),
   mtp_num_hidden_layers: maybe(z.int().min(0).max(16)),
   mtp_use_dedicated_embeddings: maybe(z.boolean()),
+  /** Set by `configFromGguf`: norms and decay rates are stored as they are used, value heads in another order. */
+  is_gguf: z.boolean().default(false),
 });
 
-export type Qwen35Config = z.infer<typeof schema>;
+export type Qwen35Config = z.infer<typeof schema> & { readonly intermediate_size: number };
 
 export const qwen35: Architecture = {
-  modelTypes: ["qwen3_5", "qwen3_5_text"],
-  ggufArchitectures: [],
-  configFromGguf: () => {
-    throw new ModelFileError("Cannot use the model: Qwen3.5 is supported as a folder of safetensors, not as a GGUF file");
-  },
-  tensorNameFromGguf: () => null,
+  modelTypes: ["qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"],
+  ggufArchitectures: ["qwen35", "qwen35moe"],
+  configFromGguf: qwen35ConfigFromGguf,
+  tensorNameFromGguf: qwen35TensorNameFromGguf,
   resolve: (config, hasTensor) => resolveQwen35(readQwen35Config(config), hasTensor),
 };
 
@@ -44,7 +48,6 @@ export function readQwen35Config(config: unknown): Qwen35Config {
   checkActivation(text.hidden_act, "silu");
   if (!text.attn_output_gate) refuse("attn_output_gate", false, "only true is supported");
   if (text.attention_bias) refuse("attention_bias", true, "only false is supported");
-  if ((text.num_experts ?? 0) > 0) refuse("num_experts", text.num_experts, "mixtures of experts are not supported for Qwen3.5");
   if (text.linear_num_value_heads % text.linear_num_key_heads !== 0) {
     refuse(
       "linear_num_value_heads",
@@ -52,19 +55,13 @@ export function readQwen35Config(config: unknown): Qwen35Config {
       `it has to be a multiple of linear_num_key_heads (${text.linear_num_key_heads})`,
     );
   }
-  return text;
+  const width = text.intermediate_size ?? mixtureSizes(text)?.width;
+  return { ...text, intermediate_size: width ?? refuse("intermediate_size", width, "models without experts need it") };
 }
 
-/** Rotary settings, with the number of features of a head that they turn. */
-export function partialRope(config: Qwen35Config, { head_dim: headDim }: HeadSizes): FlatConfig {
-  const key = config.rope_parameters === undefined ? "rope_scaling" : "rope_parameters";
-  const { partial_rotary_factor: ownFactor, ...parameters } = { partial_rotary_factor: undefined, ...config[key] };
-  const factor = Number(ownFactor ?? config.partial_rotary_factor ?? 0.25);
-  const rotaryDims = Math.trunc(headDim * factor);
-  if (!(factor > 0 && factor <= 1) || rotaryDims < 2 || rotaryDims % 2 !== 0) {
-    refuse("partial_rotary_factor", factor, `it has to leave an even number of each head's ${headDim} features`);
-  }
-  return { ...ropeConfig({ ...config, [key]: parameters, partial_rotary_factor: undefined }), rotary_dims: rotaryDims };
+/** A quarter of each head turns when the config does not say. */
+export function partialRope(config: Qwen35Config): FlatConfig {
+  return ropeConfig(config, { rotaryFactor: 0.25 });
 }
 
 /** Gated attention: a query head's rows are its query, then its gate. */
@@ -90,16 +87,26 @@ function resolveQwen35(config: Qwen35Config, hasTensor: (name: string) => boolea
   const [prefix, headPrefix] = LAYOUTS.find(([prefix]) => hasTensor(`${prefix}embed_tokens.weight`)) ?? LAYOUTS[0];
   const isTied = config.tie_word_embeddings ?? !hasTensor(`${headPrefix}lm_head.weight`);
   const types = layerTypes(config);
+  const mixture = mixtureSizes(config);
+  const mlp = (layer: string): ExpectedTensor[] =>
+    mixture === null ? mlpTensors(layer, config) : mixtureTensors(`${layer}.mlp`, config.hidden_size, mixture, hasTensor);
+  const layerTensors = (layer: string, type: string): ExpectedTensor[] => [
+    ...blockNorms(layer, config),
+    ...(type === "full_attention" ? gatedAttentionTensors(layer, config, heads) : deltaNetTensors(`${layer}.linear_attn`, config)),
+    ...mlp(layer),
+  ];
   const embedding = [config.vocab_size, config.hidden_size];
   const tensors = [
     ...linear(`${prefix}embed_tokens`, embedding),
-    ...types.flatMap((type, i) => layerTensors(`${prefix}layers.${i}`, type, config, heads)),
+    ...types.flatMap((type, i) => layerTensors(`${prefix}layers.${i}`, type)),
     norm(`${prefix}norm`, config.hidden_size),
     ...(isTied ? [] : linear(`${headPrefix}lm_head`, embedding)),
   ];
   const flat = {
     ...decoderConfig("qwen3_5", config, heads, isTied),
-    ...partialRope(config, heads),
+    ...partialRope(config),
+    ...(mixture === null ? {} : mixtureFlatConfig(mixture)),
+    is_gguf: config.is_gguf,
     layer_types: types.join(","),
     linear_num_key_heads: config.linear_num_key_heads,
     linear_num_value_heads: config.linear_num_value_heads,
@@ -120,11 +127,6 @@ function layerTypes(config: Qwen35Config): string[] {
   return types;
 }
 
-function layerTensors(layer: string, type: string, config: Qwen35Config, heads: HeadSizes): ExpectedTensor[] {
-  const mixer = type === "full_attention" ? gatedAttentionTensors(layer, config, heads) : deltaNetTensors(`${layer}.linear_attn`, config);
-  return [...blockNorms(layer, config), ...mixer, ...mlpTensors(layer, config)];
-}
-
 function deltaNetTensors(module: string, config: Qwen35Config): ExpectedTensor[] {
   const { hidden_size: hidden, linear_num_value_heads: numValueHeads, linear_value_head_dim: valueDim, linear_conv_kernel_dim: taps } =
     config;
@@ -135,7 +137,9 @@ function deltaNetTensors(module: string, config: Qwen35Config): ExpectedTensor[]
     ...linear(`${module}.in_proj_z`, [valueWidth, hidden]),
     ...linear(`${module}.in_proj_b`, [numValueHeads, hidden]),
     ...linear(`${module}.in_proj_a`, [numValueHeads, hidden]),
-    { name: `${module}.conv1d.weight`, shape: [channels, 1, taps], otherShape: [channels, taps, 1] },
+    config.is_gguf
+      ? { name: `${module}.conv1d.weight`, shape: [channels, taps] }
+      : { name: `${module}.conv1d.weight`, shape: [channels, 1, taps], otherShape: [channels, taps, 1] },
     { name: `${module}.A_log`, shape: [numValueHeads] },
     { name: `${module}.dt_bias`, shape: [numValueHeads] },
     norm(`${module}.norm`, valueDim),

@@ -1,7 +1,7 @@
 /** Qwen3-MoE: Qwen3's attention, and a mixture of experts in place of the MLP of most layers. */
 import { z } from "zod";
 import type { Architecture, ExpectedTensor, ResolvedModel } from "./architecture.ts";
-import { headSizes, maybe, parseConfig, refuse, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { headSizes, maybe, parseConfig, refuse, size, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   blockNorms,
@@ -15,6 +15,7 @@ import {
 } from "./decoder_parts.ts";
 import type { GgufFile } from "./gguf.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({
   ...transformerShape,

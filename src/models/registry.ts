@@ -21,6 +21,7 @@ import { ModelFileError } from "./model_file_error.ts";
 import { gemma3Text } from "./gemma3.ts";
 import { llama } from "./llama.ts";
 import { mistral } from "./mistral.ts";
+import { textPart } from "./multimodal.ts";
 import { phi3 } from "./phi3.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
@@ -28,7 +29,19 @@ import { qwen35 } from "./qwen3_5.ts";
 import { qwen3Moe } from "./qwen3_moe.ts";
 import { smolLm3 } from "./smollm3.ts";
 
-const ARCHITECTURES: readonly Architecture[] = [gemma3Text, llama, mistral, phi3, qwen2, qwen3, qwen35, qwen3Moe, smolLm3];
+const ARCHITECTURES: readonly Architecture[] = [
+  gemma3Text,
+  textPart("gemma3", gemma3Text),
+  llama,
+  mistral,
+  textPart("mistral3", mistral),
+  phi3,
+  qwen2,
+  qwen3,
+  qwen35,
+  qwen3Moe,
+  smolLm3,
+];
 
 /** @throws {ModelFileError} for a `model_type` that is not supported. */
 export function architectureOfModelType(modelType: unknown): Architecture {

@@ -1,7 +1,7 @@
 /** SmolLM3: Llama's layers, some of them without positions. */
 import { z } from "zod";
 import type { Architecture, ResolvedModel } from "./architecture.ts";
-import { attentionWindow, headSizes, maybe, parseConfig, refuse, ropeConfig, size, transformerShape } from "./config_parts.ts";
+import { attentionWindow, headSizes, maybe, parseConfig, refuse, size, transformerShape } from "./config_parts.ts";
 import {
   attentionTensors,
   blockNorms,
@@ -14,6 +14,7 @@ import {
   ropeFactors,
 } from "./decoder_parts.ts";
 import { ggufTransformerConfig, ggufTransformerTensorName } from "./gguf_transformer.ts";
+import { ropeConfig } from "./rope_config.ts";
 
 const schema = z.looseObject({
   ...transformerShape,

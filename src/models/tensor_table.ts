@@ -19,7 +19,7 @@ export function selectTensors(model: ResolvedModel, stored: ReadonlyMap<string, 
     throw new ModelFileError(`Cannot use ${source}: ${problem}`);
   };
   return model.tensors.flatMap((expected) => {
-    const tensor = stored.get(expected.name);
+    const tensor = stored.get(expected.storedName ?? expected.name);
     if (tensor !== undefined && expected.isQuantizable && tensor.type === PACKED_TYPE) {
       return quantizedParts(expected, model.config).map((part) => checked(part, stored.get(part.name), fail));
     }
@@ -28,25 +28,21 @@ export function selectTensors(model: ResolvedModel, stored: ReadonlyMap<string, 
   });
 }
 
-interface WantedTensor {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly otherShape?: readonly number[];
-  readonly types: readonly string[];
-}
+type WantedTensor = Omit<ExpectedTensor, "types"> & { readonly types: readonly string[] };
 
 type Fail = (problem: string) => never;
 
 function checked(wanted: WantedTensor, tensor: TensorEntry | undefined, fail: Fail): TensorEntry {
+  const { storedName = wanted.name, storedShape, otherShape } = wanted;
   const shape = `[${wanted.shape.join(", ")}]`;
-  if (tensor === undefined) return fail(`it has no tensor ${wanted.name}, expected with the shape ${shape}`);
+  if (tensor === undefined) return fail(`it has no tensor ${storedName}, expected with the shape ${shape}`);
   if (!wanted.types.includes(tensor.type)) {
-    fail(`tensor ${wanted.name} has the type ${tensor.type}; supported are ${wanted.types.join(", ")}`);
+    fail(`tensor ${storedName} has the type ${tensor.type}; supported are ${wanted.types.join(", ")}`);
   }
-  if (![wanted.shape, wanted.otherShape].some((shape) => shape?.join() === tensor.shape.join())) {
-    fail(`tensor ${wanted.name} has the shape [${tensor.shape.join(", ")}], expected ${shape}`);
+  if (![wanted.shape, storedShape, otherShape].some((shape) => shape?.join() === tensor.shape.join())) {
+    fail(`tensor ${storedName} has the shape [${tensor.shape.join(", ")}], expected ${shape}`);
   }
-  return tensor;
+  return { ...tensor, name: wanted.name, shape: storedShape === undefined ? tensor.shape : wanted.shape };
 }
 
 /** MLX packs a row's integers into 32-bit words and keeps a scale, and in affine mode a bias, for each group. */

@@ -96,6 +96,14 @@ export class NativeLibrary {
   }
   readonly #memory = new BigUint64Array(4);
 
+  /** Bytes that the control groups of this process still allow; Infinity without a limit. */
+  cgroupMemory(): number {
+    const out = new BigUint64Array(1);
+    this.check("rl_cgroup_memory", this.symbols.rl_cgroup_memory(out));
+    const [left = 0n] = out;
+    return left === 2n ** 64n - 1n ? Infinity : Number(left);
+  }
+
   /** Limits MLX's cache of freed buffers. */
   limitBufferCache(bytes: number): void {
     this.check("rl_memory_limit", this.symbols.rl_memory_limit(BigInt(bytes)));

@@ -70,6 +70,23 @@ export class NativeCache {
     const out = new BigUint64Array(1);
     const flags = hasState ? PAGE_STATE : 0;
     this.#library.check("rl_page_save", this.#library.symbols.rl_page_save(this.unsafeHandle, slot, start, length, flags, out));
+    return this.#keepPage(out);
+  }
+
+  /**
+   * A page of `length` tokens from the bytes that `NativePage.export` gave for one, in this same library and with the same model; copies them.
+   * @throws {NativeError} when they are not exactly as many as such a page has. What they say is not looked at.
+   */
+  importPage(bytes: Uint8Array<ArrayBuffer>, length: number, hasState: boolean): NativePage {
+    const out = new BigUint64Array(1);
+    const flags = hasState ? PAGE_STATE : 0;
+    const { symbols } = this.#library;
+    const status = symbols.rl_page_import(this.unsafeHandle, length, flags, bytes, BigInt(bytes.byteLength), out);
+    this.#library.check("rl_page_import", status);
+    return this.#keepPage(out);
+  }
+
+  #keepPage(out: BigUint64Array): NativePage {
     const page = new NativePage(this.#library, Deno.UnsafePointer.create(out[0] ?? 0n), (closed) => void this.#pages.delete(closed));
     this.#pages.add(page);
     return page;

@@ -1,6 +1,6 @@
 import type { NativeLibrary } from "./library.ts";
 
-/** A copy of some tokens of one cache slot. Made by `NativeCache.savePage`, whose cache closes it at the latest. */
+/** A copy of some tokens of one cache slot. Made by `savePage` and `importPage` of `NativeCache`, whose cache closes it at the latest. */
 export class NativePage {
   #handle: Deno.PointerValue;
   readonly #library: NativeLibrary;
@@ -20,6 +20,12 @@ export class NativePage {
   get unsafeHandle(): Deno.PointerObject {
     if (this.#handle === null) throw new TypeError("Cannot use a page: it is closed");
     return this.#handle;
+  }
+
+  /** Copies what it holds, `bytes` of it, to the beginning of `target`. */
+  export(target: Uint8Array<ArrayBuffer>): void {
+    const status = this.#library.symbols.rl_page_export(this.unsafeHandle, target, BigInt(target.byteLength));
+    this.#library.check("rl_page_export", status);
   }
 
   close(): void {

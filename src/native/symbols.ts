@@ -1,7 +1,7 @@
 /** `ffi/include/rowlock.h` as Deno sees it. `scripts/check_abi.ts` compares the two. Parameters carry their C type and name. */
 
 /** Must equal the library's `RL_ABI_VERSION`. */
-export const ABI_VERSION = 3;
+export const ABI_VERSION = 4;
 
 /** Bytes of the structs that cross the border. */
 export const STRUCT_BYTES = { rl_row: 20, rl_draft_row: 20, rl_sampling: 64, rl_edit: 16, rl_sampled: 16 } as const;
@@ -34,6 +34,12 @@ export const SYMBOLS = {
   rl_memory_limit: {
     parameters: [
       "u64", // uint64_t cache_bytes
+    ],
+    result: "i32",
+  },
+  rl_cgroup_memory: {
+    parameters: [
+      "buffer", // uint64_t* out
     ],
     result: "i32",
   },
@@ -141,6 +147,25 @@ export const SYMBOLS = {
     parameters: [
       "pointer", // const rl_page* page
       "buffer", // int64_t* out
+    ],
+    result: "i32",
+  },
+  rl_page_export: {
+    parameters: [
+      "pointer", // const rl_page* page
+      "buffer", // uint8_t* bytes
+      "i64", // int64_t capacity
+    ],
+    result: "i32",
+  },
+  rl_page_import: {
+    parameters: [
+      "pointer", // const rl_cache* cache
+      "i32", // int32_t length
+      "i32", // int32_t flags
+      "buffer", // const uint8_t* bytes
+      "i64", // int64_t num_bytes
+      "buffer", // rl_page** out
     ],
     result: "i32",
   },

@@ -70,6 +70,8 @@ export interface TokenBudget {
   /** What the client asked for; null for the rest of the context. */
   readonly maxTokens: number | null;
   readonly maxContext: number;
+  /** What memory holds of one sequence. @default no limit */
+  readonly maxRowTokens?: number;
   readonly param: string;
 }
 
@@ -77,11 +79,21 @@ export interface TokenBudget {
  * Cuts what was asked for to what the context holds.
  * @throws {ApiError} 400 `context_length_exceeded` when the prompt leaves no room for what was asked, with the numbers.
  */
-export function admitTokens({ numPromptTokens, maxTokens, maxContext, param }: TokenBudget): number {
-  const numFree = maxContext - numPromptTokens;
+export function admitTokens({ numPromptTokens, maxTokens, maxContext, maxRowTokens = Infinity, param }: TokenBudget): number {
+  const numFree = Math.min(maxContext, maxRowTokens) - numPromptTokens;
   // A request that only scores its prompt (0 tokens) needs no room for an answer.
-  if (numFree < 0 || (numFree === 0 && maxTokens !== 0)) throw contextOverflow(`${numPromptTokens}`, maxContext, param);
+  if (numFree < 0 || (numFree === 0 && maxTokens !== 0)) {
+    throw maxRowTokens < maxContext
+      ? memoryOverflow(numPromptTokens, maxRowTokens, param)
+      : contextOverflow(`${numPromptTokens}`, maxContext, param);
+  }
   return Math.min(maxTokens ?? numFree, numFree);
+}
+
+function memoryOverflow(numPromptTokens: number, maxRowTokens: number, param: string): ApiError {
+  const message =
+    `This server's memory (--memory) holds ${maxRowTokens} tokens of one request, prompt and answer together; found a prompt of ${numPromptTokens} tokens`;
+  return new ApiError(400, message, { param, code: "context_length_exceeded" });
 }
 
 /** @param found the prompt's tokens, in words when they were not counted. */

@@ -1,17 +1,18 @@
 /** What the two shapes of answers have in common. */
 import type { AnswerToken } from "./choice_text.ts";
-import type { ChoiceResult, GenerationEvent, GenerationSummary } from "./generation.ts";
+import type { Exchange } from "./exchange.ts";
+import type { ChoiceResult, Generation, GenerationEvent } from "./generation.ts";
 import type { Timings, Usage } from "./schemas/responses.ts";
 
-/** Builds the bodies of one request's answer: one whole body, or the chunks of a stream. */
+/** Builds the bodies of one request's answer: one whole body, or the chunks of a stream, each of them as JSON. */
 export interface Answer {
-  whole(results: readonly ChoiceResult[], numbers: AnswerNumbers): unknown;
+  whole(results: readonly ChoiceResult[], numbers: AnswerNumbers): string;
   /** Chunks before any token. */
-  opening(): readonly unknown[];
+  opening(): readonly string[];
   /** Chunks for one event; none when it has nothing to show. */
-  chunks(event: GenerationEvent): readonly unknown[];
+  chunks(event: GenerationEvent): readonly string[];
   /** The last chunk, for those who asked for it: no choices. */
-  usageChunk(numbers: AnswerNumbers): unknown;
+  usageChunk(numbers: AnswerNumbers): string;
 }
 
 /** What is the same in every body and chunk of one answer. */
@@ -28,7 +29,10 @@ export interface AnswerNumbers {
   readonly timings: Timings;
 }
 
-export function answerNumbers(promptTokens: number, summary: GenerationSummary): AnswerNumbers {
+/** Usage and timings, as far as they are known by now. */
+export function answerNumbers(exchange: Exchange, generation: Generation): AnswerNumbers {
+  const promptTokens = exchange.promptTokens ?? 0;
+  const summary = generation.summary();
   const { completionTokens, cachedTokens, drafts } = summary;
   return {
     usage: {

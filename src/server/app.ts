@@ -14,6 +14,7 @@ import { completions } from "./routes/completions.ts";
 import { health } from "./routes/health.ts";
 import { metrics } from "./routes/metrics.ts";
 import { getModel, listModels } from "./routes/models.ts";
+import { OpenExchanges } from "./open_exchanges.ts";
 import { openApi } from "./routes/openapi.ts";
 import { applyTemplate, detokenize, tokenize } from "./routes/tokenize.ts";
 import { Security } from "./security.ts";
@@ -33,6 +34,8 @@ export interface App {
   readonly fetch: (request: Request) => Promise<Response>;
   /** Requests whose generation runs. */
   readonly numLive: number;
+  /** Resolves when no request of any kind is being answered. */
+  idle(): Promise<void>;
   /** New requests are refused; those that run go on. */
   drain(): void;
   /** Ends every running generation; streams get `error` as their last event. */
@@ -57,6 +60,19 @@ const ROUTES: readonly (readonly [Method, string, Handler])[] = [
   ["GET", "/metrics", metrics],
 ];
 
+/** What says how the server is, as long as it is. */
+const ROUTES_WHILE_DRAINING: readonly string[] = ["/health", "/metrics"];
+
+/** A route as people write it: `/v1/models/{id}`. */
+function routeName(path: string): string {
+  return path.replace(/:(\w+)(?:\{.*\})?/g, "{$1}");
+}
+
+function shuttingDown(): ApiError {
+  // The connection is closed behind it, so that the client's next request goes to a server that stays.
+  return new ApiError(503, "The server is shutting down", { code: "shutting_down", headers: { "retry-after": "5", connection: "close" } });
+}
+
 export function createApp({ models, limits, options }: AppOptions): App {
   const settings = withDefaults(options ?? {});
   const pool = new ModelPool(models.map((member) => pooled(member, settings)), limits);
@@ -68,11 +84,13 @@ export function createApp({ models, limits, options }: AppOptions): App {
   };
   const security = new Security(settings);
   const hono = routes(services, security);
+  const open = new OpenExchanges();
   return {
-    fetch: (request) => handle(services, security, hono, request),
+    fetch: (request) => handle(services, security, hono, open, request),
     get numLive(): number {
       return services.live.size;
     },
+    idle: () => open.empty(),
     drain: () => pool.drain(),
     abortAll: (error): void => {
       pool.stopWaiting(error);
@@ -92,18 +110,21 @@ function pooled(member: PoolMember, { maxContext, version, nowMs, maxBatch, maxQ
 function routes(services: AppServices, security: Security): Hono<Env> {
   const hono = new Hono<Env>();
   hono.use(async (context, next) => {
-    security.checkHost(context.req.raw);
-    if (context.req.path !== "/health") security.checkKey(context.req.raw);
+    const { path, raw } = context.req;
+    security.checkHost(raw);
+    if (path !== "/health") security.checkKey(raw);
+    if (services.pool.isDraining && !ROUTES_WHILE_DRAINING.includes(path)) throw shuttingDown();
     await next();
   });
   for (const [method, path, handler] of ROUTES) {
+    const name = routeName(path);
     hono.on(method, path, (context) => {
       const { exchange } = context.env;
-      exchange.route = path;
+      exchange.route = name;
       return handler(services, exchange);
     });
-    hono.all(path, (context) => {
-      throw new ApiError(405, `${path} takes ${method}; found ${context.req.method}`, {
+    hono.all(path, ({ env: { exchange } }) => {
+      throw new ApiError(405, `${name} takes ${method}; found ${exchange.request.method}`, {
         code: "method_not_allowed",
         headers: { allow: method === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS" },
       });
@@ -120,22 +141,28 @@ function routes(services: AppServices, security: Security): Hono<Env> {
 }
 
 /** Everything around a request: its id, CORS, its line in the log, its place in the counters. */
-async function handle(services: AppServices, security: Security, hono: Hono<Env>, request: Request): Promise<Response> {
+async function handle(
+  services: AppServices,
+  security: Security,
+  hono: Hono<Env>,
+  open: OpenExchanges,
+  request: Request,
+): Promise<Response> {
   const { options, metrics } = services;
   const exchange = new Exchange({
     request,
     requestId: requestIdOf(request) ?? `req_${options.newId()}`,
     startMs: options.nowMs(),
     onEnd: (ended) => {
+      open.delete(ended);
       metrics.countRequest(ended.route, ended.status);
       if (ended.isClientGone) metrics.countDisconnect();
       const record = ended.record(options.nowMs());
       options.writeLog?.(formatRecord(record, options.logFormat, options.nowMs()), record);
     },
   });
-  const isPreflight = request.method === "OPTIONS";
-  // A preflight never has a key. It gets no data, and allowed pages get the headers they ask for.
-  const response = isPreflight ? new Response(null, { status: 204 }) : await hono.fetch(request, { exchange });
+  open.add(exchange);
+  const response = await answer(hono, exchange);
   const { body, status } = response;
   const headers = new Headers(response.headers);
   headers.set("x-request-id", exchange.requestId);
@@ -143,6 +170,19 @@ async function handle(services: AppServices, security: Security, hono: Hono<Env>
   if (!exchange.isClientGone) exchange.status = status;
   if (!exchange.isStreaming) exchange.end();
   return new Response(body, { status, headers });
+}
+
+/** What the routes answer, before what all answers have. */
+async function answer(hono: Hono<Env>, exchange: Exchange): Promise<Response> {
+  const { request } = exchange;
+  // A preflight never has a key. It gets no data, and allowed pages get the headers they ask for.
+  if (request.method === "OPTIONS") return new Response(null, { status: 204 });
+  if (request.method !== "HEAD") return await hono.fetch(request, { exchange });
+  // An answer to HEAD has the headers of the one to GET, the length of the body that is left out among them.
+  const whole = await hono.fetch(new Request(request, { method: "GET" }), { exchange });
+  const headers = new Headers(whole.headers);
+  headers.set("content-length", String((await whole.arrayBuffer()).byteLength));
+  return new Response(null, { status: whole.status, headers });
 }
 
 /** The client's own id, when it is one that can stand in a log. */

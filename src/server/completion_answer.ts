@@ -2,6 +2,7 @@
 import type { Tokenizer } from "../tokenizer/tokenizer.ts";
 import { type Answer, type AnswerIdentity, type AnswerNumbers, answerTokenIds } from "./answer.ts";
 import type { AnswerToken } from "./choice_text.ts";
+import { ChunkFrame } from "./chunk_frame.ts";
 import type { ChoiceResult, GenerationEvent } from "./generation.ts";
 import { CompletionLogprobsBuilder } from "./logprobs.ts";
 import type { Completion, CompletionChunk, CompletionLogprobs } from "./schemas/responses.ts";
@@ -38,9 +39,12 @@ interface ChoiceState {
 export class CompletionAnswer implements Answer {
   readonly #options: CompletionAnswerOptions;
   readonly #states: readonly ChoiceState[];
+  readonly #frame: ChunkFrame;
 
   constructor(options: CompletionAnswerOptions) {
     this.#options = options;
+    const object: CompletionChunk["object"] = "text_completion";
+    this.#frame = new ChunkFrame(options.identity, object, options.includesUsage);
     this.#states = options.prompts.flatMap((prompt) =>
       Array.from({ length: options.numChoicesPerPrompt }, (): ChoiceState => ({
         prompt,
@@ -51,9 +55,9 @@ export class CompletionAnswer implements Answer {
     );
   }
 
-  whole(results: readonly ChoiceResult[], { usage, timings }: AnswerNumbers): Completion {
+  whole(results: readonly ChoiceResult[], { usage, timings }: AnswerNumbers): string {
     const { id, created, model, system_fingerprint } = this.#options.identity;
-    return {
+    const body: Completion = {
       id,
       object: "text_completion",
       created,
@@ -73,27 +77,28 @@ export class CompletionAnswer implements Answer {
       usage,
       timings,
     };
+    return JSON.stringify(body);
   }
 
-  opening(): CompletionChunk[] {
+  opening(): string[] {
     return [];
   }
 
-  chunks(event: GenerationEvent): CompletionChunk[] {
+  chunks(event: GenerationEvent): string[] {
     const { isEcho, numTopLogprobs, hasTokenIds } = this.#options;
     const isFirst = !this.#states[event.index]!.hasOpened;
-    const chunks: CompletionChunk[] = [];
+    const chunks: string[] = [];
     const hasTokens = event.tokens.length > 0 && (numTopLogprobs >= 0 || hasTokenIds);
-    if (event.text !== "" || hasTokens || (isFirst && (isEcho || hasTokenIds))) chunks.push(this.#chunk([this.#content(event)]));
+    if (event.text !== "" || hasTokens || (isFirst && (isEcho || hasTokenIds))) chunks.push(this.#chunk(this.#content(event)));
     if (event.finishReason !== null) {
       const { index, finishReason, stopToken } = event;
-      chunks.push(this.#chunk([{ index, text: "", logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) }]));
+      chunks.push(this.#chunk({ index, text: "", logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) }));
     }
     return chunks;
   }
 
-  usageChunk({ usage, timings }: AnswerNumbers): CompletionChunk {
-    return { ...this.#chunk([]), usage, timings };
+  usageChunk(numbers: AnswerNumbers): string {
+    return this.#frame.usageChunk(numbers);
   }
 
   /** Text and logprobs of an event, the echoed prompt before the first. */
@@ -120,17 +125,8 @@ export class CompletionAnswer implements Answer {
     };
   }
 
-  #chunk(choices: ChunkChoice[]): CompletionChunk {
-    const { id, created, model, system_fingerprint } = this.#options.identity;
-    return {
-      id,
-      object: "text_completion",
-      created,
-      model,
-      system_fingerprint,
-      choices,
-      ...(this.#options.includesUsage ? { usage: null } : {}),
-    };
+  #chunk(choice: ChunkChoice): string {
+    return this.#frame.chunk(`[${JSON.stringify(choice)}]`);
   }
 
   #tokenIds(tokens: readonly AnswerToken[], stopToken: number | null): { token_ids?: number[] } {

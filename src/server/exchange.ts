@@ -99,15 +99,15 @@ export class Exchange {
       method: request.method,
       path: new URL(request.url).pathname,
       status: this.status,
-      durationMs: Math.round((nowMs - this.startMs) * 1000) / 1000,
+      durationMs: tenths(nowMs - this.startMs),
       outcome: this.isClientGone ? "disconnected" : this.#failure === null ? "ok" : toApiError(this.#failure).code ?? "error",
       ...(this.promptTokens === null ? {} : { promptTokens: this.promptTokens }),
       ...(summary === null ? {} : {
         completionTokens: summary.completionTokens,
-        queueMs: summary.queueMs,
-        prefillMs: summary.prefillMs,
-        decodeMs: summary.decodeMs,
-        tokensPerSecond: summary.tokensPerSecond,
+        queueMs: tenths(summary.queueMs),
+        prefillMs: tenths(summary.prefillMs),
+        decodeMs: tenths(summary.decodeMs),
+        tokensPerSecond: tenths(summary.tokensPerSecond),
       }),
       ...this.#errorText(),
     };
@@ -121,4 +121,9 @@ export class Exchange {
     const { cause } = error;
     return { error: cause instanceof Error ? cause.stack ?? cause.message : error.message };
   }
+}
+
+/** Clocks are not finer than that, and what their floats have beyond it is noise. */
+function tenths<T extends number | null>(value: T): T {
+  return (value === null ? null : Math.round(value * 10) / 10) as T;
 }

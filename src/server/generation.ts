@@ -75,7 +75,10 @@ export class Generation {
   #drafts: DraftFigures = { numRounds: 0, numDrafts: 0, numAccepted: 0 };
   #numRunning: number;
   #failure: { readonly error: unknown } | null = null;
-  #news = Promise.withResolvers<void>();
+  readonly #firstNews = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
+  #listener: (() => void) | null = null;
+  #isAboutToTell = false;
 
   constructor(engine: Engine, sequences: readonly Sequence[], options: GenerationOptions) {
     this.#options = options;
@@ -101,9 +104,19 @@ export class Generation {
     return this.#failure;
   }
 
+  /** Every choice has had its finish reason, or the request has failed. */
+  get isEnded(): boolean {
+    return this.#numRunning === 0;
+  }
+
   /** Settles with the first news of any choice, a failure included; never rejects. */
   get firstNews(): Promise<void> {
-    return this.#news.promise;
+    return this.#firstNews.promise;
+  }
+
+  /** Settles at the end, however it comes; never rejects. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
   }
 
   /** Ends all sequences that still run; readers get `error`. */
@@ -112,25 +125,20 @@ export class Generation {
     this.#fail(error);
   }
 
-  /**
-   * The events of all choices until each has had its finish reason. For one reader.
-   * @throws whatever failed a sequence: a request is served whole or not at all.
-   */
-  async *events(): AsyncGenerator<GenerationEvent> {
-    while (true) {
-      await this.#news.promise;
-      const isLast = this.#numRunning === 0;
-      if (!isLast) this.#news = Promise.withResolvers();
-      const events = this.#choices.map((choice) => {
-        const { pending } = choice;
-        choice.pending = null;
-        return pending;
-      });
-      // Only what was read in one go is handed out here; what comes meanwhile merges until the next turn.
-      for (const event of events) if (event !== null) yield event;
-      if (this.#failure !== null) throw this.#failure.error;
-      if (isLast) return;
+  /** Calls `listener` whenever there is something to take, and at the end. For one reader. */
+  onNews(listener: () => void): void {
+    this.#listener = listener;
+  }
+
+  /** What came since the last time, merged to one event for each choice that has any. */
+  take(): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    for (const choice of this.#choices) {
+      if (choice.pending === null) continue;
+      events.push(choice.pending);
+      choice.pending = null;
     }
+    return events;
   }
 
   summary(): GenerationSummary {
@@ -193,7 +201,7 @@ export class Generation {
     if (choice.pending === null) choice.pending = { ...event, tokens: [...event.tokens] };
     else mergeInto(choice.pending, event);
     // An answer that is cut by a stop string ends here, whatever the engine still sends.
-    if (event.finishReason === null) this.#news.resolve();
+    if (event.finishReason === null) this.#tell();
     return event.finishReason !== null;
   }
 
@@ -211,7 +219,7 @@ export class Generation {
     this.#numRunning--;
     leave(choice.updates);
     if (this.#numRunning === 0) this.#options.onEnd(this.summary());
-    this.#news.resolve();
+    this.#tell();
   }
 
   #fail(error: unknown): void {
@@ -220,7 +228,19 @@ export class Generation {
     this.#numRunning = 0;
     for (const { updates } of this.#choices) leave(updates);
     this.#options.onEnd(this.summary());
-    this.#news.resolve();
+    this.#tell();
+  }
+
+  /** A step brings news of several choices one after the other: the reader hears of them together. */
+  #tell(): void {
+    if (this.#isAboutToTell) return;
+    this.#isAboutToTell = true;
+    queueMicrotask(() => {
+      this.#isAboutToTell = false;
+      this.#firstNews.resolve();
+      if (this.isEnded) this.#ended.resolve();
+      this.#listener?.();
+    });
   }
 }
 
@@ -252,20 +272,7 @@ function mergeInto(pending: PendingEvent, newer: GenerationEvent): void {
 /** One choice's whole answer. */
 export type ChoiceResult = Omit<GenerationEvent, "finishReason"> & { readonly finishReason: "stop" | "length" };
 
-/** All answers, once every choice has ended. */
-export async function collect(generation: Generation): Promise<ChoiceResult[]> {
-  const parts = Array.from({ length: generation.numChoices }, (): GenerationEvent[] => []);
-  for await (const event of generation.events()) parts[event.index]!.push(event);
-  return parts.map((events) => {
-    const finishReason = events.at(-1)?.finishReason ?? "stop";
-    const last = <T>(pick: (event: GenerationEvent) => T | null): T | null => events.map(pick).findLast((value) => value !== null) ?? null;
-    return {
-      index: events[0]!.index,
-      text: events.map(({ text }) => text).join(""),
-      tokens: events.flatMap(({ tokens }) => tokens),
-      stopToken: last(({ stopToken }) => stopToken),
-      promptLogprobs: last(({ promptLogprobs }) => promptLogprobs),
-      finishReason,
-    };
-  });
+/** All answers of a generation that has ended well and that nobody has taken anything of. */
+export function takeResults(generation: Generation): ChoiceResult[] {
+  return generation.take().map((event) => ({ ...event, finishReason: event.finishReason ?? "stop" }));
 }

@@ -1,5 +1,9 @@
 /** Reads a JSON request body without trusting it: size, encoding, depth and text are checked before anything else sees the value. */
 import { ApiError } from "./errors.ts";
+import { JsonScanner } from "./json_scanner.ts";
+
+/** Texts beyond this are worked on in turns with everybody else's streams. */
+const LONG_TEXT_CHARS = 1 << 18;
 
 export interface JsonBodyLimits {
   readonly maxBodyBytes: number;
@@ -15,13 +19,21 @@ export interface JsonBodyLimits {
  */
 export async function readJsonBody(request: Request, limits: JsonBodyLimits): Promise<Record<string, unknown>> {
   checkHeaders(request.headers);
-  const text = decodeUtf8(await readBytes(request, limits));
-  checkDepth(text, limits.maxJsonDepth);
+  const text = await readText(request, limits);
+  const letOthers = (): Promise<void> => text.length > LONG_TEXT_CHARS ? nextTurn() : Promise.resolve();
+  await letOthers();
   const value = parseJson(text);
+  await letOthers();
+  if (/\\u[dD][89a-fA-F]/.test(text)) checkWellFormed(value, "");
+  await letOthers();
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new ApiError(400, `The request body must be a JSON object; found ${describe(value)}`, { code: "invalid_json" });
   }
-  return value as Record<string, unknown>;
+  return withExactSeed(value as Record<string, unknown>, text);
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
 function describe(value: unknown): string {
@@ -44,11 +56,12 @@ function checkHeaders(headers: Headers): void {
   }
 }
 
-async function readBytes(request: Request, { maxBodyBytes, bodyTimeoutMs }: JsonBodyLimits): Promise<Uint8Array> {
+/** Decodes and scans each part when it arrives, so that a large body costs no long pause at its end. */
+async function readText(request: Request, { maxBodyBytes, bodyTimeoutMs, maxJsonDepth }: JsonBodyLimits): Promise<string> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > maxBodyBytes) throw tooLarge(maxBodyBytes, String(declared));
   const reader = request.body?.getReader();
-  if (reader === undefined) return new Uint8Array();
+  if (reader === undefined) return "";
   // A client that sends a byte a minute would keep its connection and its buffers for ever.
   let isLate = false;
   const timer = setTimeout(() => {
@@ -56,8 +69,8 @@ async function readBytes(request: Request, { maxBodyBytes, bodyTimeoutMs }: Json
     reader.cancel().catch(() => {});
   }, bodyTimeoutMs);
   try {
-    const bytes = await readAll(reader, maxBodyBytes);
-    if (!isLate) return bytes;
+    const text = await readAll(reader, maxBodyBytes, new JsonScanner(maxJsonDepth));
+    if (!isLate) return text;
   } catch (error) {
     if (error instanceof ApiError) throw error;
     if (!isLate) throw new ApiError(400, "The request body ended early", { code: "incomplete_body", cause: error });
@@ -67,78 +80,63 @@ async function readBytes(request: Request, { maxBodyBytes, bodyTimeoutMs }: Json
   throw new ApiError(408, `The request body must arrive within ${bodyTimeoutMs} ms; found only a part of it`, { code: "body_timeout" });
 }
 
-async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBodyBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBodyBytes: number, scanner: JsonScanner): Promise<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let text = "";
   let numBytes = 0;
+  let fault: unknown = null;
+  const take = (part: Uint8Array | undefined): void => {
+    if (fault !== null) return;
+    try {
+      const piece = decodeUtf8(decoder, part);
+      scanner.push(piece);
+      text += piece;
+    } catch (error) {
+      // Many clients hear of an answer only when they have sent everything.
+      fault = error;
+      text = "";
+    }
+  };
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     numBytes += part.value.byteLength;
     if (numBytes > maxBodyBytes) throw tooLarge(maxBodyBytes, "more");
-    chunks.push(part.value);
+    take(part.value);
   }
-  const bytes = new Uint8Array(numBytes);
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return bytes;
+  take(undefined);
+  if (fault !== null) throw fault;
+  return text;
 }
 
 function tooLarge(maxBodyBytes: number, found: string): ApiError {
   return new ApiError(413, `The request body may have ${maxBodyBytes} bytes; found ${found}`, { code: "body_too_large" });
 }
 
-function decodeUtf8(bytes: Uint8Array): string {
+/** @param part undefined after the last one: a character may be missing its end. */
+function decodeUtf8(decoder: TextDecoder, part: Uint8Array | undefined): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return part === undefined ? decoder.decode() : decoder.decode(part, { stream: true });
   } catch (error) {
     throw new ApiError(400, "The request body must be UTF-8", { code: "invalid_json", cause: error });
   }
 }
 
-/** Counts brackets outside strings: a parsed value that is too deep would break every recursive reader after this one. */
-function checkDepth(text: string, maxDepth: number): void {
-  let depth = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x22) i = endOfString(text, i);
-    else if (code === 0x5b || code === 0x7b) depth++;
-    else if (code === 0x5d || code === 0x7d) depth--;
-    if (depth > maxDepth) {
-      throw new ApiError(400, `The request body may nest ${maxDepth} arrays and objects; found more`, { code: "invalid_json" });
-    }
-  }
-}
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
-  return end === -1 ? text.length : end;
-}
-
-function isEscaped(text: string, index: number): boolean {
-  let numBackslashes = 0;
-  while (text.charCodeAt(index - 1 - numBackslashes) === 0x5c) numBackslashes++;
-  return numBackslashes % 2 === 1;
-}
-
 function parseJson(text: string): unknown {
   try {
-    // Revivers cost a call per value, so they run only when the text has something for them to see.
-    const value = /\d{16}|\d[eE]/.test(text) ? JSON.parse(text, keepExactSeed as Parameters<typeof JSON.parse>[1]) : JSON.parse(text);
-    if (/\\u[dD][89a-fA-F]/.test(text)) checkWellFormed(value, "");
-    return value;
+    return JSON.parse(text);
   } catch (error) {
-    if (error instanceof ApiError) throw error;
     throw new ApiError(400, `The request body is not valid JSON: ${(error as Error).message}`, { code: "invalid_json", cause: error });
   }
 }
 
-/** `source` is the number as it was written (ES2025); JSON.parse alone would round it. */
-function keepExactSeed(key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  if (key !== "seed" || typeof value !== "number" || Number.isSafeInteger(value)) return value;
-  const source = context?.source ?? "";
-  return /^-?\d+$/.test(source) ? BigInt(source) : value;
+/** JSON.parse rounds a seed that a double cannot hold. Its digits are looked for in the text: a reviver would be called for every value of the body. */
+function withExactSeed(body: Record<string, unknown>, text: string): Record<string, unknown> {
+  const { seed } = body;
+  if (typeof seed !== "number" || Number.isSafeInteger(seed)) return body;
+  // A key cannot be taken for text: quotes in a string are escaped. Of two equal keys the last one counts.
+  const found = [...text.matchAll(/"seed"\s*:\s*(-?\d{16,})(?=\s*[,}])/g)].map((match) => match[1]!);
+  const exact = found.findLast((digits) => Number(digits) === seed);
+  if (exact !== undefined) body["seed"] = BigInt(exact);
+  return body;
 }
 
 /** Half of a surrogate pair has no UTF-8 form: tokenizers and encoders would each replace it in their own way. */

@@ -1,4 +1,5 @@
 /** What Rowlock counts, under the names of `/metrics`. */
+import { type DiskFigures, NO_DISK } from "../engine/disk/page_disk.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { DraftRound } from "../engine/messages.ts";
 import { NO_PREFIXES, type PrefixFigures } from "../engine/prefix_cache.ts";
@@ -18,6 +19,25 @@ export interface RequestTimes {
   readonly firstTokenSeconds: number | null;
 }
 
+function gauge(name: string, help: string, read: () => number): Reading {
+  return new Reading(name, help, "gauge", read);
+}
+
+function total(name: string, help: string, read: () => number): Reading {
+  return new Reading(name, help, "counter", read);
+}
+
+function diskReadings(disk: () => DiskFigures): Reading[] {
+  return [
+    total("rowlock_prefix_disk_hit_tokens_total", "Prompt tokens whose pages came from the disk.", () => disk().hitTokens),
+    total("rowlock_prefix_disk_read_bytes_total", "Bytes of pages read from the disk.", () => disk().readBytes),
+    total("rowlock_prefix_disk_written_bytes_total", "Bytes of pages written to the disk.", () => disk().writtenBytes),
+    total("rowlock_prefix_disk_dropped_total", "Pages that were not written to the disk.", () => disk().numDropped),
+    total("rowlock_prefix_disk_damaged_total", "Pages that were found damaged on the disk, and removed.", () => disk().numDamaged),
+    gauge("rowlock_prefix_disk_bytes", "Bytes of all pages on the disk, as far as this server has seen.", () => disk().heldBytes),
+  ];
+}
+
 export class ServerMetrics {
   readonly #requests = new Counter("rowlock_requests_total", "Requests answered, by route and status.");
   readonly #disconnects = new Counter("rowlock_disconnects_total", "Requests whose client went away before the end.");
@@ -33,8 +53,6 @@ export class ServerMetrics {
 
   /** @param numLiveSequences sequences that the server has handed to the engine. */
   constructor(engine: EngineFigures, numLiveSequences: () => number) {
-    const gauge = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "gauge", read);
-    const total = (name: string, help: string, read: () => number): Reading => new Reading(name, help, "counter", read);
     const prefix = (): PrefixFigures => engine.stats.prefix ?? NO_PREFIXES;
     this.#metrics = [
       gauge("rowlock_up", "1 when requests can be served.", () => engine.health.ok ? 1 : 0),
@@ -44,6 +62,12 @@ export class ServerMetrics {
       total("rowlock_steps_total", "Steps of the engine.", () => engine.stats.steps),
       total("rowlock_prompt_tokens_total", "Prompt tokens computed.", () => engine.stats.promptTokens),
       total("rowlock_generated_tokens_total", "Tokens generated.", () => engine.stats.generatedTokens),
+      total(
+        "rowlock_preemptions_total",
+        "Rows that gave way because memory was short; they go on later with the same text.",
+        () => engine.stats.preemptions,
+      ),
+      gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
       gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
       total(
         "rowlock_prefix_queries_total",
@@ -55,6 +79,7 @@ export class ServerMetrics {
       total("rowlock_prefix_evictions_total", "Pages that had to make room for others.", () => prefix().evictions),
       gauge("rowlock_prefix_pages", "Pages of the prefix cache.", () => prefix().pages),
       gauge("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
+      ...diskReadings(() => prefix().disk ?? NO_DISK),
       gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
       gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
       gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
@@ -64,6 +89,11 @@ export class ServerMetrics {
       this.#stepSeconds,
       this.#firstToken,
       this.#request,
+      total(
+        "rowlock_draft_failures_total",
+        "Times that a drafter failed; its rows went on without drafts.",
+        () => engine.stats.draftFailures?.count ?? 0,
+      ),
       this.#draftTokens,
       this.#drafted,
       this.#accepted,

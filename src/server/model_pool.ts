@@ -6,7 +6,7 @@ import { addStats, PooledModel } from "./pooled_model.ts";
 import { TaskQueue } from "./task_queue.ts";
 
 export interface PoolLimits {
-  /** Bytes that loaded models may hold together, weights and KV. @default Infinity */
+  /** Bytes that loaded models may hold together: weights, KV, prefix pages and what a step takes. @default Infinity */
   readonly memoryBytes?: number;
   /** A model that nobody has used for this long is unloaded. @default Infinity */
   readonly idleUnloadMs?: number;
@@ -128,6 +128,7 @@ export class ModelPool implements Pick<Engine, "health" | "stats" | "onStep"> {
     this.#isClosed = true;
     this.stopWaiting(new EngineError("shutting_down", "The server is shutting down"));
     for (const model of this.models) model.abandon();
+    for (const { served } of this.models) served.longPrompts?.close();
     await this.#changes.run(async () => void await Promise.all(this.models.map((model) => model.unload())));
   }
 
@@ -152,24 +153,39 @@ export class ModelPool implements Pick<Engine, "health" | "stats" | "onStep"> {
     const { memoryBytes } = this.#limits;
     if ((model.measuredBytes ?? 0) > memoryBytes) throw tooLarge(model, memoryBytes);
     await this.#makeRoom(model, model.expectedBytes);
-    await model.load();
-    // What it really takes is known now.
-    await this.#makeRoom(model, model.usedBytes);
-    if (model.usedBytes <= memoryBytes) return;
-    await model.unload();
-    throw tooLarge(model, memoryBytes);
+    await this.#shareOut(model.expectedBytes);
+    try {
+      await model.load();
+      // What it really needs is known now.
+      await this.#makeRoom(model, model.neededBytes);
+      if (model.neededBytes <= memoryBytes) return;
+      await model.unload();
+      throw tooLarge(model, memoryBytes);
+    } finally {
+      await this.#shareOut();
+    }
   }
 
   /** Unloads others, the least recently used first and those that nobody uses before all, until `numBytes` fit beside what is left. */
   async #makeRoom(model: PooledModel, numBytes: number): Promise<void> {
     while (true) {
       const others = this.models.filter((other) => other !== model && other.isLoaded);
-      const numUsed = others.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
+      const numNeeded = others.reduce((sum, { neededBytes }) => sum + neededBytes, 0);
       const candidates = others.filter(({ canUnload }) => canUnload);
       candidates.sort((a, b) => Number(a.numLeases > 0) - Number(b.numLeases > 0) || a.lastUsedMs - b.lastUsedMs);
-      if (numUsed + numBytes <= this.#limits.memoryBytes || candidates.length === 0) return;
+      if (numNeeded + numBytes <= this.#limits.memoryBytes || candidates.length === 0) return;
       await candidates[0]!.unload();
     }
+  }
+
+  /** Every loaded model may take what it has to have, and an equal part of what is left beside `numReserved` bytes. */
+  async #shareOut(numReserved = 0): Promise<void> {
+    const { memoryBytes } = this.#limits;
+    const loaded = this.models.filter(({ isLoaded }) => isLoaded);
+    if (memoryBytes === Infinity || loaded.length === 0) return;
+    const numNeeded = loaded.reduce((sum, { neededBytes }) => sum + neededBytes, numReserved);
+    const share = Math.max(0, memoryBytes - numNeeded) / loaded.length;
+    await Promise.all(loaded.map((model) => model.limitMemory(model.neededBytes + share)));
   }
 
   #unloadLater(model: PooledModel): void {
@@ -178,7 +194,9 @@ export class ModelPool implements Pick<Engine, "health" | "stats" | "onStep"> {
     model.startIdleTimer(idleUnloadMs, () => {
       // A request may have come while another model was being loaded.
       void this.#changes.run(async () => {
-        if (model.numLeases === 0 && performance.now() - model.lastUsedMs >= idleUnloadMs) await model.unload();
+        if (model.numLeases > 0 || performance.now() - model.lastUsedMs < idleUnloadMs) return;
+        await model.unload();
+        await this.#shareOut();
       });
     });
   }

@@ -1,6 +1,7 @@
 /** One model of the pool, loaded or not. */
+import type { DiskFigures } from "../engine/disk/page_disk.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { EngineStats } from "../engine/messages.ts";
+import { type DraftFailures, type EngineStats, NO_STATS } from "../engine/messages.ts";
 import { NO_PREFIXES, type PrefixFigures } from "../engine/prefix_cache.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { Admission } from "./admission.ts";
@@ -19,26 +20,13 @@ export interface PoolMember {
 
 export type ModelStatus = "loaded" | "loading" | "unloading" | "unloaded" | "failed";
 
-const NO_STATS: EngineStats = {
-  steps: 0,
-  rowsActive: 0,
-  rowsWaiting: 0,
-  promptTokens: 0,
-  generatedTokens: 0,
-  stepRows: 0,
-  stepMs: 0,
-  kvBytes: 0,
-  mlxActiveBytes: 0,
-  mlxPeakBytes: 0,
-};
-
 export class PooledModel {
   /** Called after every step of whichever engine the model has. */
   onStep: (stats: EngineStats) => void = () => {};
   numWaiting = 0;
   numLeases = 0;
   lastUsedMs = performance.now();
-  /** Bytes that it took when it was loaded; null as long as it never was. */
+  /** Bytes that it needed when it was loaded; null as long as it never was. */
   measuredBytes: number | null = null;
   #engine: Engine | null = null;
   #status: ModelStatus = "unloaded";
@@ -81,8 +69,10 @@ export class PooledModel {
     return this.#engine?.facts.weightBytes ?? 0;
   }
 
-  get usedBytes(): number {
-    return this.#engine === null ? 0 : usedBytesOf(this.#engine);
+  /** What it has to have: weights, and one row as long as rows may be. Whatever else is there, it shares with others. */
+  get neededBytes(): number {
+    const facts = this.#engine?.facts;
+    return facts === undefined ? 0 : facts.leastBytes ?? facts.weightBytes;
   }
 
   get expectedBytes(): number {
@@ -117,6 +107,11 @@ export class PooledModel {
     return { engine, release };
   }
 
+  /** It may take so much from now on. Resolves when it holds no more. */
+  async limitMemory(memoryBytes: number): Promise<void> {
+    await this.#engine?.limitMemory(memoryBytes);
+  }
+
   /** Calls `onIdle` after this time, unless the model is used before. */
   startIdleTimer(timeoutMs: number, onIdle: () => void): void {
     clearTimeout(this.#idleTimer);
@@ -129,7 +124,7 @@ export class PooledModel {
     this.#status = "loading";
     try {
       this.#attach(await this.member.startEngine!());
-      this.measuredBytes = this.usedBytes;
+      this.measuredBytes = this.neededBytes;
     } catch (error) {
       this.#status = "failed";
       this.#failure = error instanceof Error ? error.message : String(error);
@@ -172,14 +167,10 @@ export class PooledModel {
   }
 }
 
-function usedBytesOf({ facts, stats }: Engine): number {
-  return facts.weightBytes + stats.kvBytes + (stats.prefix?.bytes ?? 0);
-}
-
 /** What is left of an engine that is gone. */
 function withoutGauges(stats: EngineStats): EngineStats {
   const prefix = { ...(stats.prefix ?? NO_PREFIXES), pages: 0, bytes: 0 };
-  return { ...stats, rowsActive: 0, rowsWaiting: 0, kvBytes: 0, mlxActiveBytes: 0, prefix };
+  return { ...stats, rowsActive: 0, rowsWaiting: 0, memoryLimitBytes: 0, kvBytes: 0, mlxActiveBytes: 0, prefix };
 }
 
 /** Counts and bytes of two engines together; MLX counts for the whole process, so there the larger one is it. */
@@ -192,11 +183,19 @@ export function addStats(a: EngineStats, b: EngineStats): EngineStats {
     generatedTokens: a.generatedTokens + b.generatedTokens,
     stepRows: a.stepRows + b.stepRows,
     stepMs: Math.max(a.stepMs, b.stepMs),
+    preemptions: a.preemptions + b.preemptions,
+    memoryLimitBytes: a.memoryLimitBytes + b.memoryLimitBytes,
     kvBytes: a.kvBytes + b.kvBytes,
     mlxActiveBytes: Math.max(a.mlxActiveBytes, b.mlxActiveBytes),
     mlxPeakBytes: Math.max(a.mlxPeakBytes, b.mlxPeakBytes),
     prefix: addFigures(a.prefix ?? NO_PREFIXES, b.prefix ?? NO_PREFIXES),
+    ...addFailures(a.draftFailures, b.draftFailures),
   };
+}
+
+function addFailures(a: DraftFailures | undefined, b: DraftFailures | undefined): Pick<EngineStats, "draftFailures"> {
+  const last = b ?? a;
+  return last === undefined ? {} : { draftFailures: { count: (a?.count ?? 0) + (b?.count ?? 0), message: last.message } };
 }
 
 function addFigures(a: PrefixFigures, b: PrefixFigures): PrefixFigures {
@@ -207,5 +206,21 @@ function addFigures(a: PrefixFigures, b: PrefixFigures): PrefixFigures {
     pages: a.pages + b.pages,
     bytes: a.bytes + b.bytes,
     evictions: a.evictions + b.evictions,
+    ...addDisks(a.disk, b.disk),
+  };
+}
+
+/** Of all engines of a server the folder is one: whoever has seen more in it is right. */
+function addDisks(a: DiskFigures | undefined, b: DiskFigures | undefined): Pick<PrefixFigures, "disk"> {
+  if (a === undefined || b === undefined) return a === undefined && b === undefined ? {} : { disk: a ?? b! };
+  return {
+    disk: {
+      hitTokens: a.hitTokens + b.hitTokens,
+      readBytes: a.readBytes + b.readBytes,
+      writtenBytes: a.writtenBytes + b.writtenBytes,
+      numDropped: a.numDropped + b.numDropped,
+      numDamaged: a.numDamaged + b.numDamaged,
+      heldBytes: Math.max(a.heldBytes, b.heldBytes),
+    },
   };
 }

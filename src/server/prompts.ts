@@ -1,8 +1,8 @@
 /** From what a client sent as its prompt to token ids. */
-import { encodeChat, renderChat } from "../tokenizer/chat_prompt.ts";
+import { type ChatPromptOptions, encodeChat, renderChat } from "../tokenizer/chat_prompt.ts";
 import type { ChatTemplate } from "../tokenizer/chat_template.ts";
 import { RESERVED_TEMPLATE_NAMES } from "../tokenizer/jinja_template.ts";
-import type { Tokenizer } from "../tokenizer/tokenizer.ts";
+import type { EncodeOptions, Tokenizer } from "../tokenizer/tokenizer.ts";
 import { contextOverflow } from "./admission.ts";
 import type { EchoedPrompt } from "./completion_answer.ts";
 import { ApiError, invalidValue } from "./errors.ts";
@@ -13,6 +13,8 @@ import type { ServedModel } from "./served_model.ts";
 
 /** Texts up to this many characters per token of context are tokenized without a closer look. */
 const EASY_CHARS_PER_TOKEN = 8;
+/** Texts up to this many characters are tokenized at once, which takes 10 to 30 milliseconds; longer ones would keep the streams waiting. */
+const SHORT_CHARS = 1 << 14;
 
 /** Names that other servers let a client set and that would replace the template or its inputs. */
 const REFUSED_KWARGS = new Set([...RESERVED_TEMPLATE_NAMES, "chat_template", "tokenize", "continue_final_message", "conversation"]);
@@ -41,11 +43,32 @@ function requireTemplate(model: ServedModel): ChatTemplate {
 }
 
 /** The ids of a conversation. A last message of the assistant is the beginning of the answer. */
-export function chatPromptIds(model: ServedModel, input: ChatInput): number[] {
+export async function chatPromptIds(model: ServedModel, input: ChatInput): Promise<number[]> {
   const tokenizer = requireTokenizer(model, "messages");
   const template = requireTemplate(model);
   const messages = prepare(model, input);
-  return encodeChat(tokenizer, template, messages, { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) });
+  const options: ChatPromptOptions = { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) };
+  if (model.longPrompts === null || numCharsOf(messages) <= SHORT_CHARS) return encodeChat(tokenizer, template, messages, options);
+  const [ids] = await model.longPrompts.run({ type: "chat", messages, options }, "messages");
+  return ids!;
+}
+
+function numCharsOf(messages: readonly TemplateMessage[]): number {
+  return messages.reduce((sum, { content }) => sum + (content as string).length, 0);
+}
+
+/** The ids of each text, in their order. @throws {ApiError} 400 for a text that fits in no context. */
+export async function encodeTexts(
+  model: ServedModel,
+  texts: readonly string[],
+  options: EncodeOptions,
+  param: string,
+): Promise<number[][]> {
+  const tokenizer = requireTokenizer(model, param);
+  for (const text of texts) checkLength(model, text.length, param);
+  const numChars = texts.reduce((sum, text) => sum + text.length, 0);
+  if (model.longPrompts !== null && numChars > SHORT_CHARS) return await model.longPrompts.run({ type: "texts", texts, options }, param);
+  return texts.map((text) => tokenizer.encode(text, options));
 }
 
 /** The same as text, for people. */
@@ -68,7 +91,7 @@ function prepare(model: ServedModel, { messages, kwargs }: ChatInput): TemplateM
     throw invalidValue("chat_template_kwargs", `must not name the template's own inputs; found ${show(reserved)}`);
   }
   const prepared = messages.map(toTemplateMessage);
-  checkLength(model, prepared.reduce((sum, { content }) => sum + (content as string).length, 0), "messages");
+  checkLength(model, numCharsOf(prepared), "messages");
   return prepared;
 }
 
@@ -92,22 +115,28 @@ export interface CompletionPromptOptions {
 }
 
 /** The prompts of a completion request: one, or several. */
-export function completionPrompts(model: ServedModel, prompt: PromptInput, options: CompletionPromptOptions): EchoedPrompt[] {
-  if (typeof prompt === "string") return [textPrompt(model, prompt, options)];
-  if (typeof prompt[0] === "number") return [idPrompt(model, prompt as number[], options)];
-  return (prompt as (string | number[])[]).map((item) =>
-    typeof item === "string" ? textPrompt(model, item, options) : idPrompt(model, item, options)
-  );
+export async function completionPrompts(
+  model: ServedModel,
+  prompt: PromptInput,
+  options: CompletionPromptOptions,
+): Promise<EchoedPrompt[]> {
+  const items = typeof prompt === "string"
+    ? [prompt]
+    : typeof prompt[0] === "number"
+    ? [prompt as number[]]
+    : prompt as string[] | number[][];
+  const texts = items.filter((item) => typeof item === "string");
+  if (texts.length === 0) return (items as number[][]).map((ids) => idPrompt(model, ids, options));
+  const encoded = await encodeTexts(model, texts, { addSpecial: true, parseSpecial: options.parsesSpecial }, "prompt");
+  return texts.map((text, i) => textPrompt(model, text, encoded[i]!));
 }
 
-function textPrompt(model: ServedModel, text: string, { parsesSpecial }: CompletionPromptOptions): EchoedPrompt {
-  const tokenizer = requireTokenizer(model, "prompt");
-  checkLength(model, text.length, "prompt");
-  const ids = tokenizer.encode(text, { addSpecial: true, parseSpecial: parsesSpecial });
+function textPrompt({ loaded: { tokenizer } }: ServedModel, text: string, ids: number[]): EchoedPrompt {
   if (ids.length > 0) return { ids, text };
   // There has to be a token whose answer is the first one of the text.
-  if (tokenizer.bosId === null) throw invalidValue("prompt", 'must have at least 1 token, as the model has no BOS token; found ""');
-  return { ids: [tokenizer.bosId], text };
+  const bosId = tokenizer?.bosId ?? null;
+  if (bosId === null) throw invalidValue("prompt", 'must have at least 1 token, as the model has no BOS token; found ""');
+  return { ids: [bosId], text };
 }
 
 /** Ids are taken as they are; whether the vocabulary has them is checked at admission. */
@@ -121,7 +150,7 @@ function idPrompt(model: ServedModel, ids: number[], { isEcho }: CompletionPromp
  * Refuses a text that cannot fit before time is spent on its tokens: no token has more characters than the longest one.
  * @throws {ApiError} 400 `context_length_exceeded`.
  */
-export function checkLength(model: ServedModel, numChars: number, param: string): void {
+function checkLength(model: ServedModel, numChars: number, param: string): void {
   const { maxContext } = model;
   if (numChars <= EASY_CHARS_PER_TOKEN * maxContext) return;
   const numTokens = Math.ceil(numChars / Math.max(1, model.longestTokenBytes()));

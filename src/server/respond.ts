@@ -1,13 +1,18 @@
 /** Sends a generation to its client, whole or as a stream. */
-import { type Answer, type AnswerNumbers, answerNumbers } from "./answer.ts";
-import { errorBody, toApiError } from "./errors.ts";
+import type { Answer } from "./answer.ts";
+import { eventStream, wholeJson, wholeText } from "./answer_text.ts";
 import { ClientGoneError, type Exchange } from "./exchange.ts";
-import { collect, type Generation } from "./generation.ts";
+import type { Generation } from "./generation.ts";
+import { orTimeout } from "./or_timeout.ts";
 import type { Services } from "./services.ts";
-import { DONE, formatEvent, orTimeout, SSE_HEADERS, sseBody } from "./sse.ts";
+import { KEEP_ALIVE, SSE_HEADERS } from "./sse.ts";
+import { streamedBody, type TextSource } from "./streamed_body.ts";
 
-/** How long a stream holds back its headers for an error status. */
+/** How long an answer holds back its headers for an error status, or for its whole text. */
 const HEADERS_WAIT_MS = 250;
+const JSON_HEADERS: Readonly<Record<string, string>> = { "content-type": "application/json" };
+/** White space may stand before any JSON. */
+const JSON_KEEP_ALIVE = " ";
 
 export interface RespondOptions {
   readonly isStream: boolean;
@@ -15,7 +20,11 @@ export interface RespondOptions {
   readonly includesUsage: boolean;
 }
 
-/** @throws whatever failed the generation, as long as no byte of the answer is out. */
+/**
+ * What takes longer than a moment gets its headers, and a body that can be cancelled: only that tells for certain that the client has gone. (Deno
+ * fires a request's signal only when the whole request came in one piece.)
+ * @throws whatever failed the generation, as long as no byte of the answer is out.
+ */
 export async function respond(
   services: Services,
   exchange: Exchange,
@@ -23,46 +32,33 @@ export async function respond(
   answer: Answer,
   { isStream, includesUsage }: RespondOptions,
 ): Promise<Response> {
-  const numbers = (): AnswerNumbers => answerNumbers(exchange.promptTokens ?? 0, generation.summary());
-  if (!isStream) {
-    const results = await collect(generation);
-    return Response.json(answer.whole(results, numbers()));
-  }
-  const { keepAliveMs } = services.options;
-  // A request that fails at once gets an error status. Then the stream opens and errors go into it: only a body that can be cancelled tells for
-  // certain that the client has gone. (Deno fires a request's signal only when the whole request came in one piece.)
-  await orTimeout(generation.firstNews, Math.min(keepAliveMs, HEADERS_WAIT_MS));
+  await orTimeout(isStream ? generation.firstNews : generation.ended, Math.min(services.options.keepAliveMs, HEADERS_WAIT_MS));
   if (generation.failure !== null) throw generation.failure.error;
+  if (isStream) {
+    const events = eventStream(exchange, generation, answer, includesUsage);
+    return open(services, exchange, generation, events, KEEP_ALIVE, SSE_HEADERS);
+  }
+  if (!generation.isEnded) {
+    return open(services, exchange, generation, wholeJson(exchange, generation, answer), JSON_KEEP_ALIVE, JSON_HEADERS);
+  }
+  return new Response(wholeText(exchange, generation, answer), { headers: JSON_HEADERS });
+}
+
+/** From now on the body decides when the exchange ends, and its cancellation tells that the client has gone. */
+function open(
+  { options: { keepAliveMs } }: Services,
+  exchange: Exchange,
+  generation: Generation,
+  source: TextSource,
+  keepAlive: string,
+  headers: Readonly<Record<string, string>>,
+): Response {
   exchange.startStream();
-  const leave = (): void => {
+  const onCancel = (): void => {
     const error = new ClientGoneError("The client went away");
     exchange.fail(error);
     generation.abort(error);
     exchange.end();
   };
-  const texts = eventTexts(exchange, generation, answer, includesUsage ? numbers : null);
-  return new Response(sseBody(texts, { keepAliveMs, onCancel: leave }), { headers: SSE_HEADERS });
-}
-
-/** The events of a stream. Ends in every case with exactly one `[DONE]`. */
-async function* eventTexts(
-  exchange: Exchange,
-  generation: Generation,
-  answer: Answer,
-  numbers: (() => AnswerNumbers) | null,
-): AsyncGenerator<string> {
-  try {
-    const opening = answer.opening();
-    if (opening.length > 0) yield opening.map(formatEvent).join("");
-    for await (const event of generation.events()) {
-      const text = answer.chunks(event).map(formatEvent).join("");
-      if (text !== "") yield text;
-    }
-    yield `${numbers === null ? "" : formatEvent(answer.usageChunk(numbers()))}${DONE}`;
-  } catch (error) {
-    exchange.fail(error);
-    yield `${formatEvent(errorBody(toApiError(error)))}${DONE}`;
-  } finally {
-    exchange.end();
-  }
+  return new Response(streamedBody(source, { keepAlive, keepAliveMs, onCancel }), { headers });
 }

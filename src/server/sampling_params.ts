@@ -112,7 +112,8 @@ function constraints(fields: SamplingRequest, model: ServedModel): Partial<Sampl
 function logitBias(bias: Readonly<Record<string, number>>, vocabSize: number): ReadonlyMap<number, number> {
   const map = new Map<number, number>();
   for (const [key, value] of Object.entries(bias)) {
-    if (!/^-?\d+$/.test(key)) throw invalidValue("logit_bias", `must have token ids as keys; found ${show(key)}`);
+    // One spelling for each id: of two spellings in one request, one would be lost.
+    if (!/^(?:0|-?[1-9]\d*)$/.test(key)) throw invalidValue("logit_bias", `must have token ids as keys; found ${show(key)}`);
     checkTokenIds([Number(key)], vocabSize, "logit_bias");
     if (value !== 0) map.set(Number(key), value);
   }

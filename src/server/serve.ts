@@ -1,7 +1,9 @@
 /** The application on a socket. */
 import { EngineError } from "../engine/engine.ts";
 import { type App, type AppOptions, createApp } from "./app.ts";
+import { errorResponse, toApiError } from "./errors.ts";
 import { withDefaults } from "./options.ts";
+import { BrokenOffError } from "./streamed_body.ts";
 
 export interface ServeOptions extends AppOptions {
   /** 0 takes a free one. */
@@ -15,8 +17,8 @@ export interface RunningServer {
   readonly url: string;
   readonly app: App;
   /**
-   * Takes no more connections, lets running requests end for up to `timeoutMs`, then ends what is left: streams with an error event.
-   * Called again, it ends at once.
+   * Lets running requests end for up to `timeoutMs`, then ends what is left: streams with an error event. New requests are told meanwhile that the server
+   * is shutting down, on new connections too: who is refused one does not learn why. Called again, it ends at once.
    */
   drain(timeoutMs: number): Promise<void>;
   /** Resolves when the server has ended. */
@@ -31,7 +33,7 @@ export function serve({ port, ...appOptions }: ServeOptions): RunningServer {
   const app = createApp(appOptions);
   const { hostname } = withDefaults(appOptions.options ?? {});
   const abort = new AbortController();
-  const server = Deno.serve({ hostname, port, signal: abort.signal, onListen: () => {} }, app.fetch);
+  const server = Deno.serve({ hostname, port, signal: abort.signal, onListen: () => {}, onError: reportError }, app.fetch);
   const address = server.addr as Deno.NetAddr;
   let endNow: (() => void) | null = null;
 
@@ -40,9 +42,9 @@ export function serve({ port, ...appOptions }: ServeOptions): RunningServer {
     const hurry = Promise.withResolvers<void>();
     endNow = hurry.resolve;
     app.drain();
+    await firstOf([app.idle(), hurry.promise], timeoutMs);
     let isClosed = false;
     const closed = server.shutdown().then(() => void (isClosed = true));
-    await firstOf([closed, hurry.promise], timeoutMs);
     app.abortAll(new EngineError("shutting_down", "The server is shutting down"));
     await firstOf([closed], LAST_EVENT_MS);
     // Deno throws when a server that has ended is aborted.
@@ -52,6 +54,12 @@ export function serve({ port, ...appOptions }: ServeOptions): RunningServer {
   };
   const host = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname;
   return { hostname: address.hostname, port: address.port, url: `http://${host}:${address.port}`, app, drain, finished: server.finished };
+}
+
+/** What no answer could be made of. A body that was broken off on purpose comes here too, when its client has been told and the log has its line. */
+function reportError(error: unknown): Response {
+  if (!(error instanceof BrokenOffError)) console.error(error);
+  return errorResponse(toApiError(error));
 }
 
 /** Waits for the first of `promises`, or for the time. */

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import { outOfRange } from "./errors.ts";
+import { LongPrompts } from "./long_prompts.ts";
 import { SAMPLING_SHAPE, type SamplingRequest } from "./schemas/sampling.ts";
 import { SequenceBreakers } from "./sequence_breakers.ts";
 
@@ -13,6 +14,8 @@ export interface ServedModel {
   readonly samplingDefaults: SamplingRequest;
   /** null without a tokenizer. */
   readonly breakers: SequenceBreakers | null;
+  /** null for a model that no other thread can read. */
+  readonly longPrompts: LongPrompts | null;
   /** Bytes of the vocabulary's longest token; 0 without a tokenizer. Looked for once, when it is first asked for. */
   readonly longestTokenBytes: () => number;
   /** Equal for equal weights and build. */
@@ -28,6 +31,7 @@ export function serveModel(loaded: LoadedModel, maxContext: number, version: str
     maxContext: Math.min(maxContext, loaded.maxContext),
     samplingDefaults: samplingDefaults(loaded.generationDefaults),
     breakers: loaded.tokenizer === null ? null : new SequenceBreakers(loaded.tokenizer),
+    longPrompts: loaded.path === undefined || loaded.tokenizer === null ? null : new LongPrompts(loaded.path),
     longestTokenBytes: once(() => longestTokenBytes(loaded)),
     systemFingerprint: fingerprint(loaded, version),
     createdAt: Math.floor(nowMs / 1000),

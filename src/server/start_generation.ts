@@ -97,7 +97,7 @@ export function timeoutError(timeoutMs: number): ApiError {
 }
 
 function toSequences(services: Services, wanted: Wanted): Sequence[] {
-  const { model, options } = services;
+  const { model, engine, options } = services;
   const { fields, param } = wanted;
   const { vocabSize } = model.loaded;
   const stop = stopStrings(services, fields.stop);
@@ -110,7 +110,13 @@ function toSequences(services: Services, wanted: Wanted): Sequence[] {
   checkSomethingIsAllowed(config, stopIds);
   return wanted.prompts.flatMap((promptIds, p) => {
     checkTokenIds(promptIds, vocabSize, param);
-    const maxTokens = admitTokens({ numPromptTokens: promptIds.length, maxTokens: wanted.maxTokens, maxContext: model.maxContext, param });
+    const maxTokens = admitTokens({
+      numPromptTokens: promptIds.length,
+      maxTokens: wanted.maxTokens,
+      maxContext: model.maxContext,
+      maxRowTokens: engine.facts.maxRowTokens ?? Infinity,
+      param,
+    });
     const seed = canonicalSeed(fields.seed) ?? options.randomSeed();
     return Array.from({ length: fields.n ?? 1 }, (_, i): Sequence => {
       const sampling: SamplingConfig = Object.freeze({ ...config, seed: choiceSeed(seed, i) });

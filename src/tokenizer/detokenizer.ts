@@ -13,6 +13,8 @@ export class Detokenizer {
   readonly #tokenizer: Tokenizer;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   #stripsNextSpace: boolean;
+  /** The decoder may hold the beginning of a code point. */
+  #mayHoldBytes = false;
 
   constructor(tokenizer: Tokenizer, options: DetokenizerOptions = {}) {
     this.#tokenizer = tokenizer;
@@ -22,7 +24,7 @@ export class Detokenizer {
   /** Text that became final with these tokens; special tokens have none. */
   push(ids: readonly number[]): string {
     let text = "";
-    for (const id of ids) text += this.#utf8.decode(this.#tokenizer.tokenBytes(id), { stream: true });
+    for (const id of ids) text += this.#decode(this.#tokenizer.tokenBytes(id));
     return this.#strip(text);
   }
 
@@ -31,9 +33,27 @@ export class Detokenizer {
     return this.#strip(this.#utf8.decode());
   }
 
+  /** Most tokens are a few ASCII characters, which need no decoder; calling it takes longer than all else that is done for a token. */
+  #decode(bytes: Uint8Array): string {
+    const ascii = this.#mayHoldBytes ? null : asciiText(bytes);
+    if (ascii !== null) return ascii;
+    this.#mayHoldBytes = true;
+    return this.#utf8.decode(bytes, { stream: true });
+  }
+
   #strip(text: string): string {
     if (!this.#stripsNextSpace || text === "") return text;
     this.#stripsNextSpace = false;
     return text.startsWith(" ") ? text.slice(1) : text;
   }
+}
+
+/** null when there is anything else. */
+function asciiText(bytes: Uint8Array): string | null {
+  let text = "";
+  for (const byte of bytes) {
+    if (byte >= 0x80) return null;
+    text += String.fromCharCode(byte);
+  }
+  return text;
 }

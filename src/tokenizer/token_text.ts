@@ -52,12 +52,15 @@ function readDecoder(node: TokenizerComponent, before: TokenSpelling): Partial<T
   );
 }
 
-/** GPT-2's alphabet: printable Latin-1 characters stand for themselves, the other bytes for characters from U+0100 on. */
-const BYTE_OF_CHARACTER: ReadonlyMap<string, number> = (() => {
+/** Marks characters outside the alphabet. */
+const NO_BYTE = 0xffff;
+
+/** GPT-2's alphabet by character code: printable Latin-1 characters stand for themselves, the other bytes for characters from U+0100 on. */
+const BYTE_OF_CODE: Uint16Array = (() => {
   const isPrintable = (byte: number): boolean => (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-  const bytes = new Map<string, number>();
+  const bytes = new Uint16Array(0x200).fill(NO_BYTE);
   let next = 0x100;
-  for (let byte = 0; byte < 256; byte++) bytes.set(String.fromCharCode(isPrintable(byte) ? byte : next++), byte);
+  for (let byte = 0; byte < 256; byte++) bytes[isPrintable(byte) ? byte : next++] = byte;
   return bytes;
 })();
 
@@ -66,8 +69,8 @@ export function bytesOfToken(token: string, spelling: TokenSpelling): Uint8Array
   if (spelling.isByteLevel) {
     const bytes = new Uint8Array(token.length);
     for (let i = 0; i < token.length; i++) {
-      const byte = BYTE_OF_CHARACTER.get(token[i]!);
-      if (byte === undefined) return utf8.encode(token);
+      const byte = BYTE_OF_CODE[token.charCodeAt(i)] ?? NO_BYTE;
+      if (byte === NO_BYTE) return utf8.encode(token);
       bytes[i] = byte;
     }
     return bytes;

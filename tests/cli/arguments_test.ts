@@ -29,6 +29,8 @@ Deno.test("no arguments at all serve the default model with the documented defau
     maxContext: null,
     prefillChunk: 256,
     prefixCacheMb: 512,
+    prefixCacheDisk: null,
+    prefixCacheDiskMb: 4096,
     maxQueue: 256,
     batchInvariant: false,
     noSpeculation: false,

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArguments } from "../../src/cli/parse_arguments.ts";
 import { chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
@@ -6,9 +7,10 @@ import { UsageError } from "../../src/cli/flags.ts";
 import type { SpeculationOptions } from "../../src/engine/messages.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import { ModelFileError } from "../../src/models/model_file_error.ts";
+import { requireTestModel } from "../e2e/real_server.ts";
 
 function fixture(path: string): string {
-  return fileURLToPath(new URL(`../fixtures/${path}`, import.meta.url));
+  return isAbsolute(path) ? path : fileURLToPath(new URL(`../fixtures/${path}`, import.meta.url));
 }
 
 function chosen(model: string, ...args: string[]): SpeculationOptions | null {
@@ -41,8 +43,25 @@ Deno.test("a drafter's folder is read for the model, and refused where it does n
 
 Deno.test("flags that contradict each other are refused", () => {
   const model = "golden/llama-tied-f32";
-  assertThrows(() => chosen(model, "--draft-kind", "eagle3"), UsageError, '"eagle3", which needs --draft-model');
-  assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such head of its own");
+  assertThrows(() => chosen(model, "--draft-kind", "eagle3"), UsageError, '"eagle3", and the model has no such drafter of its own');
+  assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such drafter of its own");
   assertThrows(() => chosen(model, "--draft-kind", "ngram", "--draft-model", "x"), UsageError, "needs no weights");
   assertThrows(() => chosen(model, "--no-speculation", "--draft-model", "x"), UsageError, "expected one of them");
+});
+
+Deno.test("the drafter that lies beside a .gguf file is found by itself, unless another kind or none is wanted", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const path = join(folder, "model.gguf");
+    Deno.symlinkSync(requireTestModel(), path);
+    assertEquals(chosen(path), { drafter: null });
+    Deno.symlinkSync(fixture("drafter/smollm2-135m-instruct-eagle3"), join(folder, "model.drafter"));
+    assertEquals(chosen(path)?.drafter?.kind, "eagle3");
+    assertEquals(chosen(path, "--draft-kind", "eagle3")?.drafter?.kind, "eagle3");
+    assertEquals(chosen(path, "--draft-kind", "ngram")?.drafter, null);
+    assertEquals(chosen(path, "--no-speculation"), null);
+    assertThrows(() => chosen(path, "--draft-kind", "dflash"), UsageError, "no such drafter of its own");
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });

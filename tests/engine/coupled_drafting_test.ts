@@ -106,6 +106,52 @@ Deno.test("a drafter that fails costs its rows their drafts and nothing else", (
   run.submit(request("a", { maxTokens: 40, sampling: SAMPLING })).finish();
   assertEquals(numCalls, 5);
   assertEquals(run.tokens("a"), tokensOf(solo(request("a", { maxTokens: 40, sampling: SAMPLING }))));
+  assertEquals(run.core.stats().draftFailures, { count: 1, message: "No memory" });
   run.submit(request("b", { maxTokens: 12 })).finish();
   assert(run.answers.get("b")!.updates.some(({ round }) => round?.numAccepted === 3));
+});
+
+Deno.test("a drafter whose logits are no numbers loses its row, and the loss is counted", () => {
+  const { run, drafter } = draftedRun("eagle3", () => false);
+  let numCalls = 0;
+  const sample = drafter.sample.bind(drafter);
+  drafter.sample = (call): void => {
+    sample(call);
+    if (++numCalls >= 4) { for (let row = 0; row < call.numRows; row++) call.sampled.write(row, -1, NaN, 0, 0); }
+  };
+  assertEquals(run.core.stats().draftFailures, undefined);
+  run.submit(request("a", { maxTokens: 40, sampling: SAMPLING }), request("b", { maxTokens: 30 })).finish();
+  const { count, message } = run.core.stats().draftFailures!;
+  assertEquals(count, 2);
+  assert(/^The eagle3 drafter's logits for request "[ab]" have no token to draw$/.test(message), message);
+  assertEquals(run.tokens("a"), tokensOf(solo(request("a", { maxTokens: 40, sampling: SAMPLING }))));
+  assertEquals(run.tokens("b"), tokensOf(solo(request("b", { maxTokens: 30 }))));
+});
+
+Deno.test("a row whose drafts are never worth it stops paying for its history, and gets its text all the same", () => {
+  let nowMs = 0;
+  const backend = new FakeBackend({
+    forward: (plan) => {
+      nowMs += 10 + 30 * (plan.numTokens - plan.numRows);
+      return null;
+    },
+  });
+  const drafter = new FakeDrafterBackend("eagle3", backend, () => false);
+  let numCalls = 0;
+  const draft = drafter.draft.bind(drafter);
+  drafter.draft = (plan, source): void => {
+    numCalls++;
+    draft(plan, source);
+  };
+  const speculation = new Speculation([new ModelDrafter(drafter, 3, FAKE_VOCAB_SIZE)], { isAdaptive: true });
+  const run = new CoreRun(new EngineCore(backend, LIMITS, () => nowMs, speculation));
+  run.submit(request("a", { maxTokens: 300 })).finish();
+  assertEquals(drafter.faults, []);
+  assert(numCalls > 20 && numCalls < 60, `${numCalls} calls of the drafter`);
+  assertEquals(run.core.stats().draftFailures, undefined);
+  assertEquals(run.tokens("a"), tokensOf(solo(request("a", { maxTokens: 300 }))));
+  // The next request starts anew.
+  numCalls = 0;
+  run.submit(request("b", { maxTokens: 12 })).finish();
+  assert(numCalls > 5, `${numCalls} calls of the drafter`);
 });

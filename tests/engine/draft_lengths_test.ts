@@ -55,12 +55,13 @@ Deno.test("a row's chance follows its last dozen of drafts, and drafts after a w
 Deno.test("offers of one grade do not suffer from those of another", () => {
   const graded = new GradedAcceptance();
   for (let i = 0; i < 20; i++) {
-    graded.enter(2);
+    graded.enter(graded.of("ngram", 2));
     graded.observe(2, 0);
-    graded.enter(4);
+    graded.enter(graded.of("ngram", 4));
     graded.observe(5, 5);
   }
-  assert(graded.enter(2).probability < 0.1 && graded.enter(4).probability > 0.95);
+  assert(graded.of("ngram", 2).probability < 0.1 && graded.of("ngram", 4).probability > 0.95);
+  assertEquals(graded.of("mtp", 4).probability, 0.5);
 });
 
 Deno.test("a row without luck is tried again after 8 steps, then 16, 32 and always 64, until a draft is right", () => {

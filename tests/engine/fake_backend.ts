@@ -5,7 +5,14 @@
 import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
-import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageParts } from "../../src/engine/backend.ts";
+import {
+  BackendError,
+  type BackendMemory,
+  type BackendPage,
+  type ModelBackend,
+  type PageImage,
+  type PageParts,
+} from "../../src/engine/backend.ts";
 import type { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 
@@ -110,9 +117,31 @@ export class FakeBackend implements ModelBackend {
       throw new Error(`Slot ${slot} is after ${state.length} tokens, its state is saved as if it were after ${start + length}`);
     }
     const history = parts.hasHistory ? this.drafter?.savePage(slot, start, length) ?? [] : [];
-    const page: FakePage = { ...parts, tokens, history, bytes: 8 * length, free: () => this.#free(page) };
+    return this.#keepPage(parts, tokens, history);
+  }
+
+  #keepPage({ hasState, hasHistory }: PageParts, tokens: Int32Array, history: readonly Int32Array[]): BackendPage {
+    const page: FakePage = { hasState, hasHistory, tokens, history, bytes: 8 * tokens.length, free: () => this.#free(page) };
     this.pages.add(page);
     return page;
+  }
+
+  /** The model's bytes are the tokens; the history's are the lengths of its entries and their tokens. */
+  exportPage(page: BackendPage): PageImage {
+    if (!this.pages.has(page)) throw new Error("A page is exported that was freed");
+    const { tokens, history, hasState, hasHistory } = page as FakePage;
+    const words = Int32Array.from([...tokens, ...history.flatMap((entry) => [entry.length, ...entry])]);
+    return { hasState, hasHistory, numTokens: tokens.length, bytes: new Uint8Array(words.buffer), numModelBytes: 4 * tokens.length };
+  }
+
+  importPage(image: PageImage): BackendPage {
+    if (image.numModelBytes !== 4 * image.numTokens) throw new BackendError(`A page has ${image.numModelBytes} bytes`, false);
+    const words = new Int32Array(image.bytes.slice().buffer);
+    const history: Int32Array[] = [];
+    for (let at = image.numTokens; at < words.length; at += 1 + (words[at] ?? 0)) {
+      history.push(words.slice(at + 1, at + 1 + (words[at] ?? 0)));
+    }
+    return this.#keepPage(image, words.slice(0, image.numTokens), history);
   }
 
   loadPage(page: BackendPage, slot: number, start: number): void {

@@ -88,13 +88,14 @@ Deno.test("what a row asks of the host fails that row alone", () => {
   assertEquals(run.tokens("good"), tokensOf(solo(request("good"))));
 });
 
-Deno.test("when memory is short only the rows that do not fit fail", () => {
+Deno.test("when memory is short rows wait for each other, and only one that does not fit alone fails", () => {
   const run = CoreRun.with(new FakeBackend({ maxTokens: 128 })).submit(request("a"), request("b"));
   run.step();
-  run.submit(request("long", { promptIds: Array(90).fill(5) }), request("c"));
-  run.finish();
-  assertEquals(run.answers.get("long")?.failure?.code, "out_of_memory");
-  for (const id of ["a", "b"]) assertEquals(run.tokens(id), tokensOf(solo(request(id))));
+  const long = request("long", { promptIds: Array(90).fill(5) });
+  run.submit(long, request("c"), request("longer", { promptIds: Array(130).fill(5) }), request("d")).finish();
+  assertEquals(run.answers.get("longer")?.failure?.code, "out_of_memory");
+  for (const one of [...["a", "b", "c", "d"].map((id) => request(id)), long]) assertEquals(run.tokens(one.id), tokensOf(solo(one)), one.id);
+  assert(run.core.stats().preemptions > 0);
 });
 
 Deno.test("a row whose KV cannot be moved leaves with an error and the others go on", () => {

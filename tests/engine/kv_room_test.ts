@@ -11,17 +11,17 @@ function recorded(maxSlots: number): { room: KvRoom; sizes: [number, number][] }
 Deno.test("slots grow in powers of two up to the batch, capacity in multiples of 64 by at least a quarter", () => {
   const { room, sizes } = recorded(12);
   for (const [rows, longest] of [[1, 10], [2, 64], [3, 65], [9, 66], [9, 129], [9, 1000], [9, 1025]] as const) {
-    if (room.needsGrowth(rows, longest)) room.grow(rows, longest);
+    if (room.needsGrowth(rows, longest)) room.resize(room.roomySize(rows, longest));
   }
   assertEquals(sizes, [[1, 64], [2, 64], [4, 128], [12, 128], [12, 192], [12, 1024], [12, 1280]]);
 });
 
 Deno.test("growing in one direction takes back what is more than twice too large in the other", () => {
   const { room, sizes } = recorded(16);
-  room.grow(1, 1500);
-  room.grow(8, 90);
-  room.grow(1, 1000);
-  room.grow(5, 800);
+  room.resize(room.roomySize(1, 1500));
+  room.resize(room.roomySize(8, 90));
+  room.resize(room.roomySize(1, 1000));
+  room.resize(room.roomySize(5, 800));
   assertEquals(sizes, [[1, 1536], [8, 256], [2, 1024], [8, 1024]]);
 });
 
@@ -47,7 +47,7 @@ Deno.test("a cache that stays four times too large shrinks, and keeps the rows' 
 
 Deno.test("a cache that is too large for a moment only keeps its size", () => {
   const { room, sizes } = recorded(16);
-  room.grow(16, 1000);
+  room.resize(room.roomySize(16, 1000));
   for (let i = 0; i < 1000; i++) room.shrinkWhenLoose(i % 100 === 0 ? 16 : 1, 1000);
   assertEquals(sizes, [[16, 1024]]);
 });

@@ -106,8 +106,8 @@ Deno.test("configurations stay with their rows through a group prefill, first to
   const requests = lengths.map((length, i) => owned(i, length, { maxTokens: i === 1 ? 2 : 5 + i, sampling: distinct(i) }));
   run.submit(...requests.slice(0, 5));
   run.step();
-  // The chunk of 12 took the first three prompts whole: three first tokens, each by its own configuration.
-  assertEquals(backend.draws[0]?.map(({ owner }) => owner), [0, 1, 2]);
+  // The chunk of 12 took three prompts whole: three first tokens, each by its own configuration.
+  assertEquals(backend.draws[0]?.map(({ owner }) => owner), [0, 1, 4]);
   run.step();
   // Request 1 finishes in this step, so the last row moves into its slot; then request 0 is cancelled, and two more take the free rows.
   run.core.cancel("r0");

@@ -86,6 +86,28 @@ Deno.test("a removed file leaves its neighbours, and a removed repository leaves
   });
 });
 
+Deno.test("a model in parts is one model, and goes as one", async () => {
+  await using hub = new FakeHub();
+  await withFolder(async (folder) => {
+    const options = fetchOptions(hub, join(folder, "hub"));
+    const caches = { settings: options.settings!, cache: join(folder, "own") };
+    const parts = ["big-00001-of-00002.gguf", "big-00002-of-00002.gguf"];
+    hub.files = new Map([...parts, "small.gguf"].map((name, i) => [name, someBytes(100 + i, i)]));
+    await fetchModel({ ...REFERENCE, filePattern: "big" }, options);
+    await fetchModel({ ...REFERENCE, filePattern: "small" }, options);
+    const models = await listCachedModels(caches);
+    assertEquals(models.map(({ name, numBytes }) => [name, numBytes]), [[`acme/tiny-model:${parts[0]}`, 201], [
+      "acme/tiny-model:small.gguf",
+      102,
+    ]]);
+    const removal = await planRemoval(`acme/tiny-model:${parts[1]}`, caches);
+    assertEquals([removal.what, removal.numBytes], [`${parts.join(", ")} of acme/tiny-model`, 201]);
+    await removal.run();
+    assertEquals(await names(caches), ["acme/tiny-model:small.gguf"]);
+    assertEquals(await numBlobs(folder), 1);
+  });
+});
+
 Deno.test("nothing outside the caches can be removed, and content that a link leads to elsewhere stays", async () => {
   await withCaches(async (caches, folder) => {
     const mine = join(folder, "mine.gguf");

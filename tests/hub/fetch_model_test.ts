@@ -120,6 +120,30 @@ Deno.test("a pattern chooses one GGUF file, and an unclear choice is refused wit
   });
 });
 
+Deno.test("the parts of a GGUF model are chosen and fetched together, whichever is named", async () => {
+  await using hub = new FakeHub();
+  const parts = [1, 2, 3].map((i) => `q/big-Q4_K_M-0000${i}-of-00003.gguf`);
+  hub.files = new Map([...parts, "q/big-Q8_0-00001-of-00002.gguf"].map((name, i) => [name, someBytes(99, i)]));
+  await withFolder(async (cache) => {
+    const snapshot = join(cache, FOLDER, "snapshots", COMMIT);
+    const fetchPattern = (filePattern: string | null): Promise<string> =>
+      fetchModel({ ...REFERENCE, filePattern }, fetchOptions(hub, cache));
+    const error = await assertRejects(() => fetchPattern(null), HubError, "has 2 .gguf files; choose one");
+    assertStringIncludes(error.message, parts[0]!);
+    assertEquals(error.message.includes(parts[1]!), false);
+    assertEquals(await fetchPattern("Q4_K_M"), join(snapshot, parts[0]!));
+    for (const [i, part] of parts.entries()) assertEquals(await Deno.readFile(join(snapshot, part)), someBytes(99, i));
+    hub.seen.length = 0;
+    assertEquals(await fetchPattern(parts[2]!), join(snapshot, parts[0]!));
+    assertEquals(hub.paths, []);
+    // What lacks a part is not whole: it is fetched again.
+    await Deno.remove(join(snapshot, parts[1]!));
+    assertEquals(await fetchPattern("*Q4*"), join(snapshot, parts[0]!));
+    assertEquals(await Deno.readFile(join(snapshot, parts[1]!)), someBytes(99, 1));
+    await assertRejects(() => fetchPattern("Q8_0"), HubError, "has no q/big-Q8_0-00002-of-00002.gguf, one of the 2 parts of the model");
+  });
+});
+
 Deno.test("a disk that is too full is found before the first byte of the weights", async () => {
   await using hub = new FakeHub();
   await withFolder(async (cache) => {

@@ -122,7 +122,8 @@ Deno.test("Phi-3 has fused projections, and a window in all layers if in any", (
   assertEquals(shapes(model, "model.layers.2.mlp."), { "gate_up_proj.weight": [96, 32], "down_proj.weight": [32, 48] });
   assertEquals(pick(model, "sliding_window", "layer_types"), [20, new Array(4).fill(SLIDING).join(",")]);
   assertEquals(pick(resolve("phi3"), "sliding_window"), [0]);
-  refuse("phi3", { rope_scaling: { type: "longrope" } }, 'rope_scaling.rope_type is "longrope": supported are');
+  const turning = resolve("phi3", { partial_rotary_factor: 0.75 });
+  assertEquals(pick(turning, "rotary_dims", "rope_attention_factor"), [6, undefined]);
 });
 
 Deno.test("Gemma 3 slides in all but every sixth layer, with two rotary bases", () => {

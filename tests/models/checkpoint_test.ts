@@ -122,7 +122,7 @@ Deno.test("A folder that lacks something, or a path to nothing, is refused by na
   folder.write("config.json", JSON.stringify({ model_type: "llama" }));
   refuse(folder.path, "it has no model*.safetensors");
   folder.write("config.json", JSON.stringify({ model_type: "gpt_neox" }));
-  refuse(folder.path, 'Unsupported model_type: "gpt_neox"; supported are gemma3_text, llama, mistral, ');
+  refuse(folder.path, 'Unsupported model_type: "gpt_neox"; supported are gemma3_text, gemma3, llama, mistral, ');
   folder.write("config.json", "[1]");
   refuse(folder.path, "holds [1] instead of a JSON object");
   refuse(`${folder.path}/nothing`, "There is no file or folder");
@@ -141,7 +141,10 @@ Deno.test("Config values that are missing, wrong or not supported are refused wi
   change({ hidden_size: 64.5 }, "hidden_size is 64.5");
   change({ num_key_value_heads: 3 }, "num_key_value_heads is 3: it has to divide num_attention_heads (4)");
   change({ hidden_act: "gelu" }, 'hidden_act is "gelu": only silu is supported');
-  change({ rope_scaling: { type: "yarn", factor: 4 } }, 'rope_scaling.rope_type is "yarn": supported are default, llama3, linear');
+  change(
+    { rope_scaling: { type: "xpos" } },
+    'rope_scaling.rope_type is "xpos": supported are default, llama3, linear, dynamic, yarn, longrope',
+  );
   change({ rope_parameters: { partial_rotary_factor: 0.5 } }, "partial_rotary_factor is 0.5");
   change({ layer_types: ["full_attention"] }, "one entry for each of the 4 layers");
   change({ layer_types: new Array(4).fill("linear_attention") }, 'layer_types is "linear_attention": supported are full_attention');
@@ -257,10 +260,10 @@ Deno.test("GGUF files whose weights cannot be computed with are refused by name"
     { fields: [["general.architecture", { type: "string", value: "rwkv7" }]] },
     'Unsupported general.architecture: "rwkv7"; supported are gemma3, llama, ',
   );
-  refuseGguf(field("split.count", 3), "it is one of 3 parts");
+  refuseGguf(field("split.count", 3), "it is one of 3 parts, and its name does not end in -00001-of-00003.gguf");
   refuseGguf(field("llama.expert_count", 8), "llama.expert_count is 8");
   refuseGguf(field("llama.rope.dimension_count", 4), "llama.rope.dimension_count is 4: it has to equal the head's size (8)");
-  refuseGguf({ fields: [["llama.rope.scaling.type", { type: "string", value: "yarn" }]] }, 'rope_type is "yarn"');
+  refuseGguf({ fields: [["llama.rope.scaling.type", { type: "string", value: "xpos" }]] }, 'rope_type is "xpos"');
   refuseGguf(
     { tensors: (tensors) => tensors.filter(({ name }) => name !== "blk.0.ffn_up.weight") },
     "no tensor model.layers.0.mlp.up_proj.weight",

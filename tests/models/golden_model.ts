@@ -22,6 +22,8 @@ export interface GoldenPrompt {
 export interface GoldenCase {
   readonly kind: string;
   readonly dtype: "float32" | "float16" | "bfloat16";
+  /** Of scalings that depend on it. */
+  readonly served_context?: number;
   readonly tolerance: { readonly max_abs_logit_diff: number; readonly max_abs_logit_diff_exact?: number };
   readonly prompts: readonly GoldenPrompt[];
   /** Arg-max at every position of one prompt. */
@@ -35,6 +37,12 @@ export function goldenCases(): (readonly [name: string, golden: GoldenCase])[] {
 
 function readGolden(name: string): GoldenCase {
   return JSON.parse(Deno.readTextFileSync(new URL(`${name}/golden.json`, FOLDER)));
+}
+
+/** The folder, or the GGUF file in it. */
+function checkpointPath(name: string): string {
+  const folder = fileURLToPath(new URL(name, FOLDER));
+  return [...Deno.readDirSync(folder)].some((entry) => entry.name === "model.gguf") ? `${folder}/model.gguf` : folder;
 }
 
 export interface GoldenRow {
@@ -54,9 +62,11 @@ export class GoldenModel implements Disposable {
   readonly cache: NativeCache;
 
   constructor(name: string, dtype: NonNullable<LoadOptions["dtype"]>) {
-    const { spec, vocabSize } = loadModel(fileURLToPath(new URL(name, FOLDER)), { dtype });
+    const { spec, vocabSize } = loadModel(checkpointPath(name), { dtype });
+    const { served_context } = readGolden(name);
+    const config = served_context === undefined ? spec.config : { ...spec.config, served_context };
     this.#vocabSize = vocabSize;
-    this.model = NativeModel.load(this.#library, spec);
+    this.model = NativeModel.load(this.#library, { ...spec, config });
     this.cache = this.model.newCache();
     this.cache.resize(8, 80);
   }

@@ -1,6 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { loadModel } from "../../src/models/checkpoint.ts";
+import { resolveMtp } from "../../src/models/drafter_mtp.ts";
+import { findOwnDrafter } from "../../src/models/drafters.ts";
+import { readGguf } from "../../src/models/gguf.ts";
+import { GgufMetadata } from "../../src/models/gguf_metadata.ts";
 import { ModelFileError } from "../../src/models/model_file_error.ts";
 import { qwen35 } from "../../src/models/qwen3_5.ts";
 
@@ -56,18 +60,73 @@ Deno.test("Quantization of the whole checkpoint holds for its text model", () =>
   assertEquals([config["quant_bits"], config["quant_group_size"], config["quant.language_model.lm_head"]], [4, 32, "8,64"]);
 });
 
+const MIXTURE = { num_experts: 3, num_experts_per_tok: 2, moe_intermediate_size: 8, shared_expert_intermediate_size: 16 };
+
+/** Shapes of layer 0's experts, by name, when the checkpoint has the tensor `name` in it. */
+function expertShapes(name: string): Record<string, readonly number[]> {
+  const config = readConfig();
+  const mlp = "model.language_model.layers.0.mlp.";
+  const { tensors } = resolve({ ...config, text_config: { ...config.text_config, ...MIXTURE } }, [...HF_NAMES, mlp + name]);
+  const experts = tensors.filter((tensor) => /mlp[.](experts|switch_mlp)/.test(tensor.name) && tensor.name.startsWith(mlp));
+  return Object.fromEntries(experts.map((tensor) => [(tensor.storedName ?? tensor.name).slice(mlp.length), tensor.shape]));
+}
+
+Deno.test("Experts are found stacked with gate and up in one tensor or two, and one by one", () => {
+  assertEquals(expertShapes("experts.gate_up_proj"), { "experts.gate_up_proj": [3, 16, 64], "experts.down_proj": [3, 64, 8] });
+  assertEquals(expertShapes("switch_mlp.gate_up_proj.weight"), {
+    "switch_mlp.gate_up_proj.weight": [3, 16, 64],
+    "switch_mlp.down_proj.weight": [3, 64, 8],
+  });
+  assertEquals(expertShapes("switch_mlp.gate_proj.weight"), {
+    "switch_mlp.gate_proj.weight": [3, 8, 64],
+    "switch_mlp.up_proj.weight": [3, 8, 64],
+    "switch_mlp.down_proj.weight": [3, 64, 8],
+  });
+  const single = expertShapes("experts.0.gate_proj.weight");
+  assertEquals([Object.keys(single).length, single["experts.2.down_proj.weight"]], [9, [64, 8]]);
+});
+
+Deno.test("A GGUF file with an MTP head counts its own layers only, and names what its converter changed", () => {
+  const name = fileURLToPath(new URL("qwen3_5-moe-gguf/model.gguf", FOLDER));
+  const file = readGguf(name);
+  const changed = new Map(file.metadata.keys.map((key) => [key, file.metadata.get(key)!]));
+  changed.set("qwen35moe.block_count", 4).set("qwen35moe.nextn_predict_layers", 1);
+  changed.set("qwen35moe.attention.recurrent_layers", [true, true, false, false]);
+  const config = qwen35.configFromGguf({ ...file, metadata: new GgufMetadata(name, changed) });
+  const { config: flat } = qwen35.resolve(config, (tensor) => tensor === "model.embed_tokens.weight");
+  assertEquals([flat["num_hidden_layers"], flat["layer_types"]], [3, "linear_attention,linear_attention,full_attention"]);
+  assertEquals([flat["is_gguf"], flat["rotary_dims"], flat["linear_value_head_dim"]], [true, 4, 16]);
+  changed.delete("qwen35moe.attention.recurrent_layers");
+  changed.set("qwen35moe.full_attention_interval", 2);
+  const older = qwen35.configFromGguf({ ...file, metadata: new GgufMetadata(name, changed) });
+  assertEquals(qwen35.resolve(older, () => false).config["layer_types"], "linear_attention,full_attention,linear_attention");
+});
+
+Deno.test("An MTP head with experts is no drafter: the model is served without", () => {
+  const config = readConfig();
+  const moe = { ...config, text_config: { ...config.text_config, ...MIXTURE } };
+  const target = { modelType: "qwen3_5", vocabSize: 264, hiddenSize: 64, numLayers: 4 };
+  assertThrows(() => resolveMtp(moe, () => true, target), ModelFileError, "num_experts is 3: MTP heads with experts are not supported");
+  const folder = fileURLToPath(new URL("qwen3_5", FOLDER));
+  const model = loadModel(folder);
+  assertEquals(findOwnDrafter(folder, model)?.kind, "mtp");
+  assertEquals(findOwnDrafter(folder, { spec: { ...model.spec, config: { ...model.spec.config, num_experts: 3 } } }), null);
+});
+
 Deno.test("What is not supported is refused by name", () => {
   const cases: [Record<string, unknown>, string][] = [
     [{ attn_output_gate: false }, "attn_output_gate is false"],
     [{ attention_bias: true }, "attention_bias is true"],
-    [{ num_experts: 8 }, "num_experts is 8"],
+    [{ num_experts: 8 }, "num_experts_per_tok is missing: models with experts need it"],
+    [{ num_experts: 2, num_experts_per_tok: 3 }, "num_experts_per_tok is 3: there are 2 experts"],
+    [{ intermediate_size: undefined }, "intermediate_size is missing: models without experts need it"],
     [{ hidden_act: "relu" }, 'hidden_act is "relu"'],
     [{ linear_num_value_heads: 3 }, "linear_num_value_heads is 3"],
     [{ layer_types: ["full_attention"] }, "layer_types"],
     [{ layer_types: new Array(4).fill("sliding_attention") }, "supported are full_attention, linear_attention"],
     [{ linear_conv_kernel_dim: 1 }, "linear_conv_kernel_dim is 1"],
     [{ rope_parameters: { rope_type: "default", rope_theta: 1e7, partial_rotary_factor: 1.5 } }, "partial_rotary_factor is 1.5"],
-    [{ rope_parameters: { rope_type: "yarn", rope_theta: 1e7 } }, "rope_type"],
+    [{ rope_parameters: { rope_type: "xpos", rope_theta: 1e7 } }, "rope_type"],
     [{ linear_key_head_dim: undefined }, "linear_key_head_dim is missing"],
   ];
   for (const [change, message] of cases) {

@@ -1,6 +1,13 @@
 /** An engine that says what a test wants, a tokenizer of bytes, and an app made of them. */
 import { type Engine, EngineError } from "../../src/engine/engine.ts";
-import type { EngineErrorCode, EngineStats, GenerateRequest, RowUpdate, TokenLogprob } from "../../src/engine/messages.ts";
+import {
+  type EngineErrorCode,
+  type EngineStats,
+  type GenerateRequest,
+  NO_STATS,
+  type RowUpdate,
+  type TokenLogprob,
+} from "../../src/engine/messages.ts";
 import { UpdateQueue } from "../../src/engine/update_queue.ts";
 import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { type App, createApp } from "../../src/server/app.ts";
@@ -63,20 +70,9 @@ export interface Script {
   readonly error?: EngineErrorCode;
   /** After the tokens nothing comes any more. */
   readonly isStalled?: boolean;
+  /** Time before the first token, or before the failure when there are none. @default 0 */
+  readonly delayMs?: number;
 }
-
-const NO_STATS: EngineStats = {
-  steps: 0,
-  rowsActive: 0,
-  rowsWaiting: 0,
-  promptTokens: 0,
-  generatedTokens: 0,
-  stepRows: 0,
-  stepMs: 0,
-  kvBytes: 0,
-  mlxActiveBytes: 0,
-  mlxPeakBytes: 0,
-};
 
 /** Text as the tokens of an answer that ends by itself. */
 export function say(text: string): number[] {
@@ -124,6 +120,14 @@ export class FakeEngine implements Engine {
     return this.#listeners.size;
   }
 
+  /** What it was told that it may take, in order. */
+  readonly memoryLimits: number[] = [];
+
+  limitMemory(memoryBytes: number): Promise<void> {
+    this.memoryLimits.push(memoryBytes);
+    return Promise.resolve();
+  }
+
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -135,6 +139,7 @@ export class FakeEngine implements Engine {
     const answer = stopAt === -1 ? wanted : wanted.slice(0, stopAt + 1);
     const isOpen = script.error !== undefined || script.isStalled;
     const numUpdates = Math.max(isOpen ? 0 : 1, Math.ceil(answer.length / tokensPerStep));
+    if (script.delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, script.delayMs));
     for (let step = 0; step < numUpdates; step++) {
       await new Promise((resolve) => setTimeout(resolve, 0));
       if (this.cancelled.includes(request.id)) return;

@@ -13,7 +13,7 @@ class Starter {
   /** Ends the loading of a model; without it loading takes no time. */
   gate: Promise<void> = Promise.resolve();
 
-  member(id: string, weightBytes = 1000, script = new FakeEngine().script): PoolMember {
+  member(id: string, weightBytes = 1000, script = new FakeEngine().script, facts: { leastBytes?: number } = {}): PoolMember {
     return {
       model: fakeModel({ id }),
       expectedBytes: weightBytes,
@@ -21,7 +21,7 @@ class Starter {
         this.log.push(`+${id}`);
         await this.gate;
         const engine = new FakeEngine(script);
-        Object.assign(engine, { facts: { ...engine.facts, weightBytes } });
+        Object.assign(engine, { facts: { ...engine.facts, weightBytes, ...facts } });
         // With a request that runs, it would be cut.
         engine.close = (): Promise<void> => (this.log.push(engine.numLive > 0 ? `-${id} cut` : `-${id}`), Promise.resolve());
         this.engines.set(id, engine);
@@ -110,7 +110,7 @@ Deno.test("when memory is short the least recently used model goes, and comes ba
   assertEquals(starter.log, ["+a", "+b", "-b", "+c", "-a", "+b"]);
 });
 
-Deno.test("the KV cache counts, and a model that takes more than was expected makes room after it was loaded", async () => {
+Deno.test("what models share gives way before any of them: KV unloads nothing, and a model that needs more than was expected makes room", async () => {
   const starter = new Starter();
   await using server = poolApp([starter.member("a"), starter.member("b"), { ...starter.member("c", 2500), expectedBytes: 10 }], {
     memoryBytes: 3000,
@@ -118,9 +118,28 @@ Deno.test("the KV cache counts, and a model that takes more than was expected ma
   await contentOf(await server.chat("a"));
   starter.engines.get("a")!.step({ kvBytes: 1500 });
   await contentOf(await server.chat("b"));
-  assertEquals(starter.log, ["+a", "-a", "+b"]);
+  assertEquals(starter.log, ["+a", "+b"]);
   await contentOf(await server.chat("c"));
-  assertEquals(starter.log.slice(3), ["+c", "-b"]);
+  assertEquals(starter.log.slice(2), ["+c", "-a", "-b"]);
+});
+
+Deno.test("loaded models share what none of them has to have, and hear of it before another one is loaded and after one has gone", async () => {
+  const starter = new Starter();
+  const needs = (id: string, weightBytes: number, leastBytes: number): PoolMember =>
+    starter.member(id, weightBytes, undefined, { leastBytes });
+  await using server = poolApp([needs("a", 1000, 1500), needs("b", 500, 600), needs("c", 3000, 3500)], {
+    memoryBytes: 4500,
+    idleUnloadMs: 60_000,
+  });
+  await contentOf(await server.chat("a"));
+  const limits = (id: string): readonly number[] => starter.engines.get(id)!.memoryLimits;
+  assertEquals(limits("a"), [4500]);
+  await contentOf(await server.chat("b"));
+  // 500 bytes were expected of b; then both share 4500 - 1500 - 600.
+  assertEquals([limits("a"), limits("b")], [[4500, 4000, 2700], [1800]]);
+  await contentOf(await server.chat("c"));
+  assertEquals(starter.log, ["+a", "+b", "-a", "+c"]);
+  assertEquals([limits("b").slice(1), limits("c")], [[1500, 800], [3700]]);
 });
 
 Deno.test("a model that can never fit is refused, takes no place, and is not loaded a second time", async () => {

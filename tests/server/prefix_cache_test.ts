@@ -63,7 +63,8 @@ Deno.test("the metrics tell queries, hits, pages, bytes and evictions, and zeros
   const app = testApp(new FakeEngine());
   const page = async (): Promise<string> => await (await app.get("/metrics")).text();
   assert((await page()).includes("rowlock_prefix_pages 0\n"));
-  app.engine.step({ prefix: { queries: 3, queryTokens: 500, hitTokens: 256, pages: 7, bytes: 4096, evictions: 2 } });
+  const disk = { hitTokens: 192, readBytes: 300, writtenBytes: 200, numDropped: 5, numDamaged: 1, heldBytes: 900 };
+  app.engine.step({ prefix: { queries: 3, queryTokens: 500, hitTokens: 256, pages: 7, bytes: 4096, evictions: 2, disk } });
   const text = await page();
   for (
     const line of [
@@ -73,6 +74,12 @@ Deno.test("the metrics tell queries, hits, pages, bytes and evictions, and zeros
       "rowlock_prefix_pages 7",
       "rowlock_prefix_bytes 4096",
       "rowlock_prefix_evictions_total 2",
+      "rowlock_prefix_disk_hit_tokens_total 192",
+      "rowlock_prefix_disk_read_bytes_total 300",
+      "rowlock_prefix_disk_written_bytes_total 200",
+      "rowlock_prefix_disk_dropped_total 5",
+      "rowlock_prefix_disk_damaged_total 1",
+      "rowlock_prefix_disk_bytes 900",
     ]
   ) assert(text.includes(`${line}\n`), `${line} is not in\n${text}`);
 });

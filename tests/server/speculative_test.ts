@@ -51,6 +51,15 @@ Deno.test("the metrics count every round", async () => {
   ) assert(page.includes(line), `${line} is not in\n${page}`);
 });
 
+Deno.test("the metrics count the failures of drafters", async () => {
+  const app = draftingApp();
+  const line = /^rowlock_draft_failures_total (\d+)$/m;
+  const count = async (): Promise<string | undefined> => line.exec(await (await app.get("/metrics")).text())?.[1];
+  assertEquals(await count(), "0");
+  app.engine.step({ draftFailures: { count: 3, message: "No memory" } });
+  assertEquals(await count(), "3");
+});
+
 Deno.test("a request's wish reaches the engine: nobody, the engine's choice, or a kind that is loaded", async () => {
   const app = draftingApp();
   for (const speculative of [false, true, null, "ngram", "mtp"]) await askJson(app, { speculative });

@@ -1,53 +1,111 @@
-import { assertEquals, assertMatch } from "@std/assert";
-import { formatEvent, sseBody } from "../../src/server/sse.ts";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { formatEvent } from "../../src/server/sse.ts";
+import { BrokenOffError, streamedBody, type TextSource } from "../../src/server/streamed_body.ts";
 import { FakeEngine, HELLO, say, testApp, tick } from "./fakes.ts";
 
 const CHAT = "/v1/chat/completions";
 const decoder = new TextDecoder();
 
+/** Gives what a test puts into it. */
+class TestSource implements TextSource {
+  isEnded = false;
+  isBroken = false;
+  numAsked = 0;
+  #text = "";
+  #end: "open" | "ended" | "broken" = "open";
+  #listener = (): void => {};
+
+  /** @param end what comes after it. */
+  put(text: string, end: "open" | "ended" | "broken" = "open"): void {
+    this.#text += text;
+    this.#end = end;
+    this.#listener();
+  }
+
+  onNews(listener: () => void): void {
+    this.#listener = listener;
+  }
+
+  take(): string {
+    this.numAsked++;
+    const text = this.#text;
+    this.#text = "";
+    this.isEnded = this.#end !== "open";
+    this.isBroken = this.#end === "broken";
+    return text;
+  }
+}
+
+function body(source: TextSource, keepAliveMs = 1000, onCancel = (): void => {}): ReadableStream<Uint8Array> {
+  return streamedBody(source, { keepAlive: ": keep-alive\n\n", keepAliveMs, onCancel });
+}
+
 Deno.test("an event is one line of data and a blank line, whatever the text holds", () => {
-  assertEquals(formatEvent({ a: "x\r\ny\u2028" }), 'data: {"a":"x\\r\\ny\u2028"}\n\n');
+  assertEquals(formatEvent(JSON.stringify({ a: "x\r\ny\u2028" })), 'data: {"a":"x\\r\\ny\u2028"}\n\n');
 });
 
-Deno.test("nothing is asked of the source before the reader asks", async () => {
-  let numAsked = 0;
-  async function* source(): AsyncGenerator<string> {
-    for (const text of ["a", "b"]) {
-      numAsked++;
-      yield text;
-    }
-  }
-  const reader = sseBody(source(), { keepAliveMs: 1000, onCancel: () => {} }).getReader();
+Deno.test("nothing is asked of the source before the reader asks, and what has come by then is one piece", async () => {
+  const source = new TestSource();
+  const reader = body(source).getReader();
+  source.put("a");
   await tick();
-  assertEquals(numAsked, 0);
+  assertEquals(source.numAsked, 0);
   assertEquals(decoder.decode((await reader.read()).value), "a");
+  source.put("b");
+  source.put("c", "ended");
   await tick();
-  assertEquals(numAsked, 1);
-  assertEquals([decoder.decode((await reader.read()).value), (await reader.read()).done], ["b", true]);
+  assertEquals(source.numAsked, 1);
+  assertEquals([decoder.decode((await reader.read()).value), (await reader.read()).done], ["bc", true]);
 });
 
-Deno.test("silence is filled with comments, and no item is lost by them", async () => {
-  async function* source(): AsyncGenerator<string> {
-    await tick(35);
-    yield "late";
+Deno.test("a reader that waits gets news at once, and the end with them", async () => {
+  const source = new TestSource();
+  const text = new Response(body(source)).text();
+  for (const piece of ["a", "b", "c"]) {
+    await tick(1);
+    source.put(piece);
   }
-  const text = await new Response(sseBody(source(), { keepAliveMs: 10, onCancel: () => {} })).text();
-  assertMatch(text, /^(: keep-alive\n\n){2,4}late$/);
+  await tick(1);
+  source.put("", "ended");
+  assertEquals(await text, "abc");
 });
 
-Deno.test("a reader that leaves is told once, and the source is let go", async () => {
+Deno.test("silence is filled, and no text is lost by that", async () => {
+  const source = new TestSource();
+  const text = new Response(body(source, 10)).text();
+  await tick(35);
+  source.put("late", "ended");
+  assertMatch(await text, /^(: keep-alive\n\n){1,4}late$/);
+});
+
+Deno.test("text that comes often enough is no silence", async () => {
+  const source = new TestSource();
+  const text = new Response(body(source, 60)).text();
+  for (let i = 0; i < 12; i++) {
+    await tick(15);
+    source.put("x");
+  }
+  source.put("", "ended");
+  assertEquals(await text, "x".repeat(12));
+});
+
+Deno.test("a body that is broken off gives its last text and then an error, no end", async () => {
+  const source = new TestSource();
+  const reader = body(source).getReader();
+  source.put("the reason", "broken");
+  assertEquals(decoder.decode((await reader.read()).value), "the reason");
+  await assertRejects(() => reader.read(), BrokenOffError);
+});
+
+Deno.test("a reader that leaves is told once, and nothing is asked any more", async () => {
   const events: string[] = [];
-  async function* source(): AsyncGenerator<string> {
-    try {
-      while (true) yield "x";
-    } finally {
-      events.push("source ended");
-    }
-  }
-  const reader = sseBody(source(), { keepAliveMs: 1000, onCancel: () => events.push("cancelled") }).getReader();
+  const source = new TestSource();
+  const reader = body(source, 1000, () => events.push("cancelled")).getReader();
+  source.put("x");
   await reader.read();
   await reader.cancel();
-  assertEquals(events, ["cancelled", "source ended"]);
+  source.put("y");
+  assertEquals([events, source.numAsked], [["cancelled"], 1]);
 });
 
 Deno.test("a stream that waits long for its first token has its status and comments before it", async () => {
@@ -96,11 +154,10 @@ Deno.test("what a slow reader has not taken is merged, and the row ends without 
   const engine = new FakeEngine(() => ({ tokens: say("0123456789"), tokensPerStep: 1 }));
   const { post } = testApp(engine);
   const reader = (await post(CHAT, { ...HELLO, stream: true })).body!.getReader();
-  await tick(100);
+  for (let i = 0; i < 200 && engine.numLive > 0; i++) await tick();
   assertEquals(engine.numLive, 0);
   const texts: string[] = [];
   for (let part = await reader.read(); !part.done; part = await reader.read()) texts.push(decoder.decode(part.value));
-  assertEquals(texts.length, 3);
-  assertMatch(texts[1]!, /"content":"0123456789"/);
-  assertMatch(texts[2]!, /^data: \[DONE\]\n\n$/);
+  assertEquals(texts.length, 1);
+  assertMatch(texts[0]!, /"role":"assistant"[^]*"content":"0123456789"[^]*"finish_reason":"stop"[^]*data: \[DONE\]\n\n$/);
 });

@@ -16,10 +16,11 @@ static void load_block(weights* w, const decoder* d, dense_block* b, int i) {
 
 static void* load(weights* w) { return dense_decoder_load(w, load_block); }
 
-static mlx_array attention(forward* f, const decoder* d, const dense_block* b, int layer, const rope_tables* tables, mlx_array x) {
+static mlx_array attention(forward* f, const dense_decoder* m, const dense_block* b, int layer, const rope_tables* tables, mlx_array x) {
   scope* s = f->s;
+  const decoder* d = &m->d;
   heads h = project_heads(s, d, &b->qkv, x);
-  h.qk = rope_apply(s, tables, h.qk, d->head_dim, d->head_dim);
+  h.qk = rope_apply(s, tables, h.qk, d->head_dim, m->rope.dims); /* Phi-4-mini turns three quarters of a head */
   return linear_apply(s, &b->output, attend_heads(f, d, layer, h, 1 / sqrtf((float)d->head_dim), b->window));
 }
 
@@ -35,7 +36,7 @@ static mlx_array hidden(forward* f, const void* model) {
   mlx_array x = dense_decoder_embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
     const dense_block* b = &m->blocks[i];
-    x = op_add(s, x, attention(f, d, b, i, &tables, rms_norm(s, x, b->attention_norm, d->eps)));
+    x = op_add(s, x, attention(f, m, b, i, &tables, rms_norm(s, x, b->attention_norm, d->eps)));
     x = op_add(s, x, mlp(s, b, rms_norm(s, x, b->mlp_norm, d->eps)));
     capture_layer(f, i, x);
   }

@@ -1,5 +1,5 @@
 /** A backend whose calls are timed. */
-import type { BackendMemory, BackendPage, ModelBackend, PageParts } from "../../../src/engine/backend.ts";
+import type { BackendMemory, BackendPage, ModelBackend, PageImage, PageParts } from "../../../src/engine/backend.ts";
 import type { StepPlan } from "../../../src/engine/step_plan.ts";
 import type { SampleCall } from "../../../src/native/step_output.ts";
 import type { ThreadClock } from "../../../src/native/thread_clock.ts";
@@ -80,6 +80,14 @@ export class TimedBackend implements ModelBackend {
 
   loadPage(page: BackendPage, slot: number, start: number): void {
     this.inner.loadPage(page, slot, start);
+  }
+
+  exportPage(page: BackendPage): PageImage {
+    return this.inner.exportPage(page);
+  }
+
+  importPage(image: PageImage): BackendPage {
+    return this.inner.importPage(image);
   }
 
   readLogits(logits: Float32Array<ArrayBuffer>): void {

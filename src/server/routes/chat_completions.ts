@@ -23,7 +23,7 @@ export async function chatCompletions(app: AppServices, exchange: Exchange): Pro
   if (fields.top_logprobs && !hasLogprobs) {
     throw invalidValue("top_logprobs", `needs logprobs to be true; found ${fields.top_logprobs} without it`);
   }
-  const promptIds = chatPromptIds(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} });
+  const promptIds = await chatPromptIds(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} });
   const id = `chatcmpl-${options.newId()}`;
   const created = Math.floor(options.nowMs() / 1000);
   const generation = startGeneration(services, exchange, {

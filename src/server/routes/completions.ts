@@ -19,7 +19,7 @@ export async function completions(app: AppServices, exchange: Exchange): Promise
   const services = await acquireModel(app, exchange, fields.model);
   const { model } = services;
   const isEcho = fields.echo ?? false;
-  const prompts = completionPrompts(model, fields.prompt, { isEcho, parsesSpecial: fields.parse_special ?? false });
+  const prompts = await completionPrompts(model, fields.prompt, { isEcho, parsesSpecial: fields.parse_special ?? false });
   const numTopLogprobs = fields.logprobs ?? -1;
   const id = `cmpl-${options.newId()}`;
   const created = Math.floor(options.nowMs() / 1000);

@@ -1,6 +1,6 @@
 /** What a client sees of tokenizer and chat template. */
 import { readJsonBody } from "../json_body.ts";
-import { chatPromptText, checkLength, requireTokenizer } from "../prompts.ts";
+import { chatPromptText, encodeTexts, requireTokenizer } from "../prompts.ts";
 import { parseRequest } from "../schemas/parse.ts";
 import type { ApplyTemplateResponse, DetokenizeResponse, TokenizeResponse } from "../schemas/responses.ts";
 import { ApplyTemplateRequest, DetokenizeRequest, TokenizeRequest } from "../schemas/tokenize.ts";
@@ -15,8 +15,8 @@ export async function tokenize({ pool, options }: AppServices, { request }: Exch
   const fields = parseRequest(TokenizeRequest, await readJsonBody(request, options));
   const model = pool.find(fields.model).served;
   const tokenizer = requireTokenizer(model, "content");
-  checkLength(model, fields.content.length, "content");
-  const tokens = tokenizer.encode(fields.content, { addSpecial: fields.add_special ?? false, parseSpecial: fields.parse_special ?? false });
+  const encodeOptions = { addSpecial: fields.add_special ?? false, parseSpecial: fields.parse_special ?? false };
+  const [tokens = []] = await encodeTexts(model, [fields.content], encodeOptions, "content");
   const body: TokenizeResponse = {
     tokens,
     count: tokens.length,

@@ -118,7 +118,7 @@ export const ModelList = z.object({ object: z.literal("list"), data: z.array(Mod
 export type ModelList = z.infer<typeof ModelList>;
 
 export const Health = z.object({
-  status: z.enum(["ok", "unavailable"]),
+  status: z.enum(["ok", "draining", "unavailable"]),
   reason: z.string(),
   models: z.array(z.object({ id: z.string(), status: modelStatus, reason: z.string() })),
 });

@@ -1,0 +1,83 @@
+import type { Mutant } from "./mutant.ts";
+
+/** Faults of the prefix cache and of its disk. */
+export const PREFIX_MUTANTS: readonly Mutant[] = [
+  {
+    file: "src/engine/prefix_cache.ts",
+    find: "if (isPage) this.enter(parent);",
+    replace: "if (isPage) parent.numLeases++;",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_reuse.ts",
+    find: "this.#disk?.leave(row);",
+    replace: "",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_reuse.ts",
+    find: "isReading && budget === LOADS_PER_STEP",
+    replace: "isReading",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "image.numTokens !== this.cache.pageTokens",
+    replace: "image.numTokens < 0",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "this.disk.remove(key);",
+    replace: "void key;",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "this.#isInserting = true;",
+    replace: "",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "&& this.#numAsked < this.#maxAsked",
+    replace: "",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "nowMs - this.#silentSinceMs > STALL_MS",
+    replace: "nowMs - this.#silentSinceMs > MAX_WAIT_MS",
+    test: "tests/engine/prefix_disk_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_file.ts",
+    find: "update(header.subarray(0, CHECKSUM_AT))",
+    replace: "update(header.subarray(16, CHECKSUM_AT))",
+    test: "tests/engine/disk/page_folder_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_key.ts",
+    find: ".update(parentKey)",
+    replace: "",
+    test: "tests/engine/disk/disk_worker_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_folder.ts",
+    find: "new Date(nowMs - i)",
+    replace: "new Date(nowMs + i)",
+    test: "tests/engine/disk/page_space_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_space.ts",
+    find: "Math.min((1 - FREE_SHARE) * this.maxBytes, spaceBytes)",
+    replace: "Math.min(this.maxBytes, spaceBytes)",
+    test: "tests/engine/disk/page_space_test.ts",
+  },
+  {
+    file: "src/engine/disk/model_identity.ts",
+    find: "isBatchInvariant === true,",
+    replace: "",
+    test: "tests/engine/disk/disk_worker_test.ts",
+  },
+];

@@ -1,0 +1,44 @@
+/** How much memory models may take: what `--memory` says, else a share of what is free. */
+import { NativeLibrary } from "../native/library.ts";
+import { sizeText } from "./size_text.ts";
+
+/** The rest is for whatever else runs here, and for what cannot be counted. */
+const DEFAULT_SHARE = 0.8;
+/** The program itself: runtime, library, vocabulary, and the freed buffers that MLX keeps for the next step (128 MiB). */
+const PROGRAM_BYTES = 256 * 2 ** 20;
+
+export interface AllowedMemory {
+  /** For all models together. */
+  readonly modelBytes: number;
+  /** For the log. */
+  readonly text: string;
+}
+
+/**
+ * @param memory gigabytes; null: nobody has said.
+ * @param freeBytes of the machine, and as far as the control groups of this process allow.
+ * @throws {Error} when nothing is left for a model.
+ */
+export function allowedMemory(memory: number | null, freeBytes: number): AllowedMemory {
+  const total = memory === null ? DEFAULT_SHARE * freeBytes : memory * 1e9;
+  const source = memory === null ? `${100 * DEFAULT_SHARE} % of the ${sizeText(freeBytes)} that are free` : "by --memory";
+  if (total <= PROGRAM_BYTES) {
+    const found = memory === null ? `${sizeText(freeBytes)} of memory are free` : `--memory allows ${sizeText(total)}`;
+    throw new Error(`${found}; the program itself takes about ${sizeText(PROGRAM_BYTES)}, and a model comes on top`);
+  }
+  const warning = total > freeBytes ? `, more than the ${sizeText(freeBytes)} that are free` : "";
+  return {
+    modelBytes: total - PROGRAM_BYTES,
+    text: `memory: ${sizeText(total)} (${source}${warning}), ${sizeText(PROGRAM_BYTES)} of it for the program`,
+  };
+}
+
+/** What the machine has free, as far as this process may take it. */
+export function freeMemory(libraryPath: string): number {
+  const library = NativeLibrary.open(libraryPath);
+  try {
+    return Math.min(Deno.systemMemoryInfo().available, library.cgroupMemory());
+  } finally {
+    library.close();
+  }
+}

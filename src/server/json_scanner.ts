@@ -1,0 +1,53 @@
+import { ApiError } from "./errors.ts";
+
+/** Named values in a body: as many as a bias for every token of a vocabulary needs, and few enough to be parsed at once. */
+const MAX_KEYS = 1 << 16;
+/** Items of all lists of a body together. */
+const MAX_ITEMS = 1 << 19;
+
+/**
+ * Looks at JSON text while it arrives, without parsing it. What it lets through is parsed in tens of milliseconds; a body of a few megabytes can be made
+ * so that parsing it takes many seconds, in which no stream would get a token.
+ */
+export class JsonScanner {
+  readonly #maxDepth: number;
+  #depth = 0;
+  #numKeys = 0;
+  #numItems = 0;
+  #isInString = false;
+  #isEscaped = false;
+
+  /** @param maxDepth arrays and objects inside one another: a value that is too deep would break every recursive reader. */
+  constructor(maxDepth: number) {
+    this.#maxDepth = maxDepth;
+  }
+
+  /** @throws {ApiError} 400 as soon as there is too much of anything. */
+  push(text: string): void {
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      if (this.#isInString) this.#stepInString(code);
+      else this.#step(code);
+    }
+    if (this.#numKeys > MAX_KEYS) throw tooMuch(`hold ${MAX_KEYS} named values`);
+    if (this.#numItems > MAX_ITEMS) throw tooMuch(`hold ${MAX_ITEMS} items`);
+  }
+
+  #stepInString(code: number): void {
+    if (this.#isEscaped) this.#isEscaped = false;
+    else if (code === 0x5c) this.#isEscaped = true;
+    else if (code === 0x22) this.#isInString = false;
+  }
+
+  #step(code: number): void {
+    if (code === 0x22) this.#isInString = true;
+    else if (code === 0x2c) this.#numItems++;
+    else if (code === 0x3a) this.#numKeys++;
+    else if (code === 0x5d || code === 0x7d) this.#depth--;
+    else if ((code === 0x5b || code === 0x7b) && ++this.#depth > this.#maxDepth) throw tooMuch(`nest ${this.#maxDepth} arrays and objects`);
+  }
+}
+
+function tooMuch(limit: string): ApiError {
+  return new ApiError(400, `The request body may ${limit}; found more`, { code: "invalid_json" });
+}

@@ -1,0 +1,89 @@
+/** Long texts and large bodies: they are read and tokenized without holding up anybody's stream. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { loadModel } from "../../src/models/checkpoint.ts";
+import { ApiError } from "../../src/server/errors.ts";
+import { LongPrompts } from "../../src/server/long_prompts.ts";
+import { chatPromptIds, completionPrompts, encodeTexts } from "../../src/server/prompts.ts";
+import { serveModel } from "../../src/server/served_model.ts";
+import { ChatTemplateError } from "../../src/tokenizer/chat_template.ts";
+import { requireTestModel } from "../e2e/real_server.ts";
+import { tick } from "./fakes.ts";
+
+const SENTENCE = "The quick brown fox, 42 times: Grüße 🎉!\n";
+const LONG = SENTENCE.repeat(3000);
+
+/** Longest time between two turns of this thread while `body` runs. */
+async function longestPauseMs(body: () => Promise<unknown>): Promise<number> {
+  let [longest, last, isRunning] = [0, performance.now(), true];
+  const watch = (async (): Promise<void> => {
+    while (isRunning) {
+      await tick(1);
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }
+  })();
+  try {
+    await body();
+  } finally {
+    isRunning = false;
+    await watch;
+  }
+  return longest;
+}
+
+Deno.test("a long prompt has the ids that it would have at once, and this thread goes on meanwhile", async () => {
+  const loaded = loadModel(requireTestModel());
+  const { path: _, ...withoutPath } = loaded;
+  const [other, own] = [serveModel(loaded, 65_536, "0", 0), serveModel(withoutPath, 65_536, "0", 0)];
+  const chat = {
+    messages: [{ role: "user" as const, content: `<|im_end|>${LONG}` }, { role: "assistant" as const, content: "Yes" }],
+    kwargs: {},
+  };
+  const prompts = [LONG, "short", ""];
+  const options = { isEcho: false, parsesSpecial: true };
+  try {
+    assert(own.longPrompts === null && other.longPrompts !== null);
+    // The first one waits for the thread to start.
+    await encodeTexts(other, [LONG], {}, "content");
+    const results: unknown[] = [];
+    const pauseMs = await longestPauseMs(async () => {
+      results.push(await chatPromptIds(other, chat), await completionPrompts(other, prompts, options));
+    });
+    const startMs = performance.now();
+    assertEquals(results, [await chatPromptIds(own, chat), await completionPrompts(own, prompts, options)]);
+    assert(pauseMs < performance.now() - startMs, `${pauseMs} ms`);
+  } finally {
+    other.longPrompts?.close();
+  }
+});
+
+Deno.test("what the template refuses is refused for a long prompt too, with the template's words", async () => {
+  const longPrompts = new LongPrompts(requireTestModel());
+  try {
+    const messages = [{ role: "user", content: LONG }];
+    const job = { type: "chat" as const, messages, options: { continueFinalMessage: true } };
+    await assertRejects(() => longPrompts.run(job, "messages"), ChatTemplateError, "its role is");
+  } finally {
+    longPrompts.close();
+  }
+});
+
+Deno.test("a text that takes too long is refused by name, those after it are tokenized, and no more wait than may", async () => {
+  const longPrompts = new LongPrompts(requireTestModel(), { timeoutMs: 3000, maxWaiting: 2 });
+  const job = (text: string) => () => longPrompts.run({ type: "texts", texts: [text], options: {} }, "prompt");
+  try {
+    const slow = assertRejects(job(" ".repeat(2 ** 21)), ApiError, "prompt: must be a text that is tokenized within 3000 ms");
+    const next = job("Hi")();
+    const full = await assertRejects(job("Hi"), ApiError);
+    assertEquals([full.status, full.code], [429, "queue_full"]);
+    assertEquals([(await slow).status, (await slow).param], [400, "prompt"]);
+    assertEquals((await next).length, 1);
+    const waiting = assertRejects(job(" ".repeat(2 ** 21)), ApiError);
+    await tick(20);
+    longPrompts.close();
+    assertEquals((await waiting).code, "shutting_down");
+    assertEquals((await assertRejects(job("Hi"), ApiError)).code, "shutting_down");
+  } finally {
+    longPrompts.close();
+  }
+});
