@@ -7,8 +7,9 @@
 
 mlx_array linear_apply(scope* s, const linear* l, mlx_array x) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (l->num_parts == 1) return matrix_product(s, &l->parts[0], x, l->bias);
   mlx_array products[PROJECTION_MAX_PARTS];
-  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product(s, &l->parts[i], x);
+  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product(s, &l->parts[i], x, mlx_array_empty);
   mlx_array y = op_concatenate(s, products, l->num_parts, 1);
   return l->bias.ctx != NULL ? op_add(s, y, l->bias) : y;
 }

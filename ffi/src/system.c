@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "blas/sgemm.h"
+#include "cpu/sgemm.h"
 #include "scope.h"
 
 #ifndef ROWLOCK_MLXC_VERSION
