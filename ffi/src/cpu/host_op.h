@@ -42,6 +42,10 @@ static inline mlx_array op_host(scope* s, host_kernel kernel, const void* params
   (void)kernel, (void)params, (void)params_bytes, (void)inputs, (void)num_inputs, (void)shape, (void)num_dims, (void)dtype;
   return scope_fail(s, RL_ERR_MLX, "This build has no kernels of its own"), mlx_array_empty;
 }
+static inline mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs,
+                                         int num_inputs) {
+  return op_host(s, kernel, params, params_bytes, inputs, num_inputs, NULL, 0, MLX_FLOAT32);
+}
 #endif
 
 #ifdef __cplusplus
