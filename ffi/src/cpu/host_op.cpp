@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ class HostOp : public mx::UnaryPrimitive {
       : UnaryPrimitive(stream), kernel_(kernel), params_(std::move(params)), is_in_place_(is_in_place) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
+    if (is_in_place_ && !inputs[0].flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
     bool shares = is_in_place_ && inputs[0].is_donatable();
     if (shares) out.copy_shared_buffer(inputs[0]);
     else out.set_data(mx::allocator::malloc(out.nbytes()));
