@@ -11,7 +11,7 @@
 /* Below so many multiplications a product is too small to share; so many parts for each thread, because none may wait for a slow one. */
 enum { MIN_SHARED_WORK = 1 << 16, PARTS_PER_THREAD = 4 };
 /* A panel of 4 columns × PANEL_VALUES lies in the first-level cache, x's rows of a tile in the second-level one. */
-enum { COLUMNS = 4, PANEL_VALUES = 1024, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64, FUSED_ROWS = 4 };
+enum { COLUMNS = 4, PANEL_VALUES = 1536, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64, FUSED_ROWS = 4 };
 
 typedef struct call {
   const product_weights* w;

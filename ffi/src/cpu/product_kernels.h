@@ -109,14 +109,43 @@ TARGET static void NAME(last_unit)(const call* p, const uint8_t* row, int first,
 
 /* ---- ends: fold the sums, add the bias, write ---- */
 
-TARGET static inline void NAME(finish)(const call* p, const NAME(vector)* sums, int row, int column, int columns) {
-  four_lanes result = NAME(sum4)(sums);
+TARGET static inline void NAME(write)(const call* p, four_lanes result, int row, int column, int columns) {
   float* y = p->y + row * p->ldy + column;
   if (p->bias != NULL)
     for (int c = 0; c < columns; c++) result[c] += p->bias[column + c];
   if (columns == COLUMNS) *(four_lanes*)y = result;
   else
     for (int c = 0; c < columns; c++) y[c] = result[c];
+}
+
+#if LANES == 16
+/* The sums of 4 rows × 4 columns, in the order of NAME(sum4): lane m of the result has the 4 columns of row m. */
+TARGET static inline __m512 NAME(sum16)(NAME(vector) sums[][COLUMNS]) {
+  __m512 columns[COLUMNS];
+  for (int c = 0; c < COLUMNS; c++) {
+    __m512 a = (__m512)sums[0][c], b = (__m512)sums[1][c], d = (__m512)sums[2][c], e = (__m512)sums[3][c];
+    __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    __m512 de = _mm512_add_ps(_mm512_shuffle_f32x4(d, e, 0x44), _mm512_shuffle_f32x4(d, e, 0xEE));
+    columns[c] = _mm512_add_ps(_mm512_shuffle_f32x4(ab, de, 0x88), _mm512_shuffle_f32x4(ab, de, 0xDD));
+  }
+  __m512 low = _mm512_add_ps(_mm512_shuffle_ps(columns[0], columns[1], 0x44), _mm512_shuffle_ps(columns[0], columns[1], 0xEE));
+  __m512 high = _mm512_add_ps(_mm512_shuffle_ps(columns[2], columns[3], 0x44), _mm512_shuffle_ps(columns[2], columns[3], 0xEE));
+  return _mm512_add_ps(_mm512_shuffle_ps(low, high, 0x88), _mm512_shuffle_ps(low, high, 0xDD));
+}
+#endif
+
+TARGET static inline void NAME(finish)(const call* p, NAME(vector) sums[][COLUMNS], int rows, int row, int column, int columns) {
+#if LANES == 16
+  if (rows == 4) {
+    __m512 all = NAME(sum16)(sums);
+    NAME(write)(p, (four_lanes)_mm512_extractf32x4_ps(all, 0), row, column, columns);
+    NAME(write)(p, (four_lanes)_mm512_extractf32x4_ps(all, 1), row + 1, column, columns);
+    NAME(write)(p, (four_lanes)_mm512_extractf32x4_ps(all, 2), row + 2, column, columns);
+    NAME(write)(p, (four_lanes)_mm512_extractf32x4_ps(all, 3), row + 3, column, columns);
+    return;
+  }
+#endif
+  for (int m = 0; m < rows; m++) NAME(write)(p, NAME(sum4)(sums[m]), row + m, column, columns);
 }
 
 /* ---- few rows: weights pass from memory through registers into the sums ---- */
@@ -182,7 +211,7 @@ TARGET static void NAME(fused_columns)(const call* p, int column, int columns) {
         for (int v = 0; v < UNIT_VECTORS; v++) sums[m][c] += NAME(load)(values + v * LANES) * NAME(load)(weights[c] + v * LANES);
     }
   }
-  for (int m = 0; m < p->m; m++) NAME(finish)(p, sums[m], m, column, columns);
+  NAME(finish)(p, sums, p->m, 0, column, columns);
 }
 
 /* ---- more rows: weights become float32 once a tile, and are read from the first-level cache ---- */
@@ -213,9 +242,8 @@ typedef void (*NAME(make_panel))(const call* p, const uint8_t* const* w, int fir
 
 /* sums[m][c] += x[m, :] · panel[c, :] for ROWS rows; `count` is a multiple of LANES. */
 #define DOT(ROWS)                                                                                                              \
-  TARGET static void NAME(dot_##ROWS)(const float* x, int64_t ldx, const float* panel, int count, NAME(vector) all[][COLUMNS]) { \
-    NAME(vector) sums[ROWS][COLUMNS];                                                                                          \
-    memcpy(sums, all, sizeof sums);                                                                                            \
+  TARGET static inline __attribute__((always_inline)) void NAME(dot_##ROWS)(const float* x, int64_t ldx, const float* panel,   \
+                                                                            int count, NAME(vector) sums[][COLUMNS]) {         \
     for (int i = 0; i < count; i += LANES) {                                                                                   \
       NAME(vector) w[COLUMNS];                                                                                                 \
       for (int c = 0; c < COLUMNS; c++) w[c] = NAME(load)(panel + c * PANEL_STRIDE + i);                                       \
@@ -224,38 +252,63 @@ typedef void (*NAME(make_panel))(const call* p, const uint8_t* const* w, int fir
         for (int c = 0; c < COLUMNS; c++) sums[m][c] += left * w[c];                                                           \
       }                                                                                                                        \
     }                                                                                                                          \
+  }                                                                                                                            \
+  /* All of K at once: the sums never leave the registers. */                                                                  \
+  TARGET static void NAME(whole_##ROWS)(const call* p, const float* panel, int row, int column, int columns) {                 \
+    NAME(vector) sums[ROWS][COLUMNS] = {{{0}}};                                                                                \
+    NAME(dot_##ROWS)(p->x + row * p->ldx, p->ldx, panel, p->w->k, sums);                                                       \
+    NAME(finish)(p, sums, ROWS, row, column, columns);                                                                         \
+  }                                                                                                                            \
+  TARGET static void NAME(partial_##ROWS)(const float* x, int64_t ldx, const float* panel, int count, NAME(vector) all[][COLUMNS]) { \
+    NAME(vector) sums[ROWS][COLUMNS];                                                                                          \
+    memcpy(sums, all, sizeof sums);                                                                                            \
+    NAME(dot_##ROWS)(x, ldx, panel, count, sums);                                                                              \
     memcpy(all, sums, sizeof sums);                                                                                            \
   }
 DOT(1)
 DOT(2)
 DOT(3)
 DOT(4)
-typedef void (*NAME(dot))(const float* x, int64_t ldx, const float* panel, int count, NAME(vector) sums[][COLUMNS]);
+typedef void (*NAME(whole))(const call* p, const float* panel, int row, int column, int columns);
+typedef void (*NAME(partial))(const float* x, int64_t ldx, const float* panel, int count, NAME(vector) sums[][COLUMNS]);
 
-/* Rows [top, bottom), at most TILE_ROWS, of 4 columns. */
-TARGET static void NAME(tile)(const call* p, int top, int bottom, int column, int columns) {
-  static const NAME(dot) dots[] = {NAME(dot_1), NAME(dot_2), NAME(dot_3), NAME(dot_4)};
-  static const NAME(make_panel) make_panel[] = {NAME(panel_f32), NAME(panel_f16), NAME(panel_bf16), NAME(panel_blocks_4),
-                                                NAME(panel_blocks_8), NAME(panel_blocks_8_halves)};
-  const uint8_t* w[COLUMNS];
-  float panel[COLUMNS * PANEL_STRIDE] __attribute__((aligned(64))), padded[4][BLOCK_VALUES];
+/* Rows [top, bottom), at most TILE_ROWS, of 4 columns, K in pieces of a panel; what is left of K is filled up with zeros. */
+TARGET static void NAME(tile_in_pieces)(const call* p, NAME(make_panel) make_panel, const uint8_t* const* w, float* panel, int top, int bottom,
+                                        int column, int columns) {
+  static const NAME(partial) partials[] = {NAME(partial_1), NAME(partial_2), NAME(partial_3), NAME(partial_4)};
+  float padded[4][BLOCK_VALUES];
   NAME(vector) sums[TILE_ROWS][COLUMNS];
   memset(sums, 0, (size_t)(bottom - top) * sizeof *sums);
-  NAME(column_rows)(p, column, w);
   for (int first = 0; first < p->w->k; first += PANEL_VALUES) {
     int left = p->w->k - first, count = left < PANEL_VALUES ? left : PANEL_VALUES, whole = count / BLOCK_VALUES * BLOCK_VALUES;
-    make_panel[p->w->type](p, w, first, count, panel);
+    make_panel(p, w, first, count, panel);
     for (int m = top; m < bottom; m += 4) {
       int rows = bottom - m < 4 ? bottom - m : 4;
       const float* x = p->x + m * p->ldx + first;
-      dots[rows - 1](x, p->ldx, panel, whole, &sums[m - top]);
+      partials[rows - 1](x, p->ldx, panel, whole, &sums[m - top]);
       if (whole == count) continue;
       memset(padded, 0, sizeof padded);
       for (int r = 0; r < rows; r++) memcpy(padded[r], x + r * p->ldx + whole, (size_t)(count - whole) * sizeof(float));
-      dots[rows - 1](padded[0], BLOCK_VALUES, panel + whole, BLOCK_VALUES, &sums[m - top]);
+      partials[rows - 1](padded[0], BLOCK_VALUES, panel + whole, BLOCK_VALUES, &sums[m - top]);
     }
   }
-  for (int m = top; m < bottom; m++) NAME(finish)(p, sums[m - top], m, column, columns);
+  for (int m = top; m < bottom; m += 4) NAME(finish)(p, &sums[m - top], bottom - m < 4 ? bottom - m : 4, m, column, columns);
+}
+
+TARGET static void NAME(tile)(const call* p, int top, int bottom, int column, int columns) {
+  static const NAME(make_panel) panels[] = {NAME(panel_f32), NAME(panel_f16), NAME(panel_bf16), NAME(panel_blocks_4), NAME(panel_blocks_8),
+                                            NAME(panel_blocks_8_halves)};
+  static const NAME(whole) wholes[] = {NAME(whole_1), NAME(whole_2), NAME(whole_3), NAME(whole_4)};
+  const uint8_t* w[COLUMNS];
+  float panel[COLUMNS * PANEL_STRIDE] __attribute__((aligned(64)));
+  NAME(make_panel) make_panel = panels[p->w->type];
+  NAME(column_rows)(p, column, w);
+  if (p->w->k > PANEL_VALUES || p->w->k % BLOCK_VALUES != 0) {
+    NAME(tile_in_pieces)(p, make_panel, w, panel, top, bottom, column, columns);
+    return;
+  }
+  make_panel(p, w, 0, p->w->k, panel);
+  for (int m = top; m < bottom; m += 4) wholes[bottom - m < 4 ? bottom - m - 1 : 3](p, panel, m, column, columns);
 }
 
 TARGET static void NAME(columns)(const call* p, int first, int last) {
