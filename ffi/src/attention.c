@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cache.h"
+#include "cpu/attention.h"
 #include "layers.h"
 
 /* Position `key` is seen by a token when it is not behind the last one that the token sees, and within the window if there is one. */
@@ -72,9 +73,45 @@ static void write_cache(forward* f, mlx_array* cached, mlx_array x) {
   if (s->status == RL_OK) cache_replace(cached, updated);
 }
 
+static void host_write(forward* f, mlx_array* cached, mlx_array x) {
+  mlx_array updated = op_host_in_place(f->s, host_write_cache, "", 0, (const mlx_array[]){*cached, x, f->scatter_slots, f->scatter_positions}, 4);
+  if (f->s->status == RL_OK) cache_replace(cached, updated);
+}
+
+/* int32 [tokens]: slot, last position seen, position that a window ends at. */
+static bool plan_host_tokens(forward* f) {
+  if (f->seen.ctx != NULL) return true;
+  int32_t* slots = malloc((size_t)f->num_tokens * sizeof *slots);
+  if (slots == NULL) return scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the slots of %d tokens", f->num_tokens), false;
+  for (const run* r = f->runs; r < f->runs + f->num_runs; r++)
+    for (int i = 0; i < r->num_rows * r->count; i++) slots[r->first_token + i] = r->first_slot + i / r->count;
+  f->seen_slots = op_ints(f->s, slots, f->num_tokens);
+  f->seen = op_ints(f->s, f->last_seen, f->num_tokens);
+  f->seen_from = op_ints(f->s, f->window_from, f->num_tokens);
+  free(slots);
+  return f->s->status == RL_OK;
+}
+
+/* The kernel keeps a vector of queries for each feature on its stack. */
+enum { HOST_MAX_HEAD_DIM = 512 };
+
+static mlx_array attend_on_host(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
+  scope* s = f->s;
+  mlx_array* cached = f->cache->layers[layer].arrays;
+  host_write(f, &cached[STATE_KEYS], k);
+  host_write(f, &cached[STATE_VALUES], v);
+  if (!plan_host_tokens(f)) return mlx_array_empty;
+  attention_params params = {scale, window};
+  const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->seen_slots, f->seen, f->seen_from};
+  return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, mlx_array_dim(q, 1) * mlx_array_dim(q, 2)),
+                 MLX_FLOAT32);
+}
+
 mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
   scope* s = f->s;
   if (s->status != RL_OK) return mlx_array_empty;
+  if (host_ops_available(s) && mlx_array_dtype(q) == MLX_FLOAT32 && mlx_array_dim(q, 2) <= HOST_MAX_HEAD_DIM)
+    return attend_on_host(f, layer, q, k, v, scale, window);
   write_cache(f, &f->cache->layers[layer].arrays[STATE_KEYS], k);
   write_cache(f, &f->cache->layers[layer].arrays[STATE_VALUES], v);
   mlx_array parts[f->num_runs];

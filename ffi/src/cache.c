@@ -74,7 +74,8 @@ static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int
   if (old.ctx == NULL || cache->num_slots == 0) return fresh;
   mlx_array kept = op_slice(s, old, 0, 0, min_int(slots, cache->num_slots));
   if (!state.is_recurrent) kept = op_slice(s, kept, 2, 0, min_int(capacity, cache->capacity));
-  return op_update(s, fresh, kept, SHAPE(0, 0, 0, 0));
+  /* An update that covers everything is the view `kept` itself, which would hold the old buffer. */
+  return op_copy(s, op_update(s, fresh, kept, SHAPE(0, 0, 0, 0)));
 }
 
 /* Evaluates the arrays one by one: at most one of them lives twice at a time. */

@@ -34,10 +34,10 @@ static mlx_dtype type_of_checkpoint(const tensor_table* tensors) {
   return dtypes[most];
 }
 
-int32_t choose_compute_type(const config* c, const tensor_table* tensors, bool is_gpu, compute_type* out) {
+int32_t choose_compute_type(const config* c, const tensor_table* tensors, bool is_gpu, bool uses_host_ops, compute_type* out) {
   const char* dtype = config_text(c, "dtype");
   bool is_auto = *dtype == '\0' || strcmp(dtype, "auto") == 0;
-  if (strcmp(dtype, "float32") == 0 || (is_auto && !is_gpu)) *out = (compute_type){MLX_FLOAT32, false};
+  if (strcmp(dtype, "float32") == 0 || (is_auto && !is_gpu && !uses_host_ops)) *out = (compute_type){MLX_FLOAT32, false};
   else if (strcmp(dtype, "float16") == 0) *out = (compute_type){MLX_FLOAT16, false};
   else if (strcmp(dtype, "bfloat16") == 0) *out = (compute_type){MLX_BFLOAT16, false};
   /* MLX's half-precision kernels are slow on a CPU, its quantized ones most of all: activations are float32 there. */

@@ -1,6 +1,6 @@
 #include "delta_net.h"
 
-#include "blas/sgemm.h"
+#include "cpu/sgemm.h"
 #include "cache.h"
 
 /* Above this many tokens the products over chunks are faster than a loop: on a CPU they have to make up for more arithmetic (measured: equal at

@@ -35,6 +35,9 @@ void k_scale_min(const uint8_t* packed, int index, int* scale, int* minimum);
 void dequantize_affine(const uint8_t* words, const float* scales, const float* biases, int bits, int group_size, float* values,
                        size_t num_values);
 
+/* Integer `index` of such words. */
+uint8_t affine_integer(const uint8_t* words, int bits, size_t index);
+
 /* MLX's mxfp4: 4-bit floats packed like 4-bit integers, in groups of 32 that share an E8M0 scale. */
 void dequantize_mxfp4(const uint8_t* words, const uint8_t* scales, float* values, size_t num_values);
 

@@ -2,13 +2,15 @@
 
 #include <math.h>
 
+#include "cpu/elementwise.h"
 #include "matrix_product.h"
 #include "model.h"
 
 mlx_array linear_apply(scope* s, const linear* l, mlx_array x) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (l->num_parts == 1) return matrix_product(s, &l->parts[0], x, l->bias);
   mlx_array products[PROJECTION_MAX_PARTS];
-  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product(s, &l->parts[i], x);
+  for (int i = 0; i < l->num_parts; i++) products[i] = matrix_product(s, &l->parts[i], x, mlx_array_empty);
   mlx_array y = op_concatenate(s, products, l->num_parts, 1);
   return l->bias.ctx != NULL ? op_add(s, y, l->bias) : y;
 }
@@ -25,8 +27,15 @@ mlx_array embedding_apply(scope* s, const embedding* e, mlx_array token_ids) {
   return matrix_rows(s, &e->table, token_ids, e->dtype);
 }
 
+static bool is_host_float(scope* s, mlx_array x) { return host_ops_available(s) && mlx_array_dtype(x) == MLX_FLOAT32; }
+
 mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (is_host_float(s, x)) {
+    rms_norm_params params = {eps, weight.ctx != NULL};
+    return op_host(s, host_rms_norm, &params, sizeof params, (const mlx_array[]){x, weight}, 1 + params.has_weight, mlx_array_shape(x),
+                   (int)mlx_array_ndim(x), MLX_FLOAT32);
+  }
   mlx_array result = mlx_array_new();
   scope_check(s, mlx_fast_rms_norm(&result, x, weight, eps, s->stream));
   return scope_keep(s, result);
@@ -35,6 +44,8 @@ mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps) {
 mlx_array swiglu(scope* s, mlx_array gate_up) {
   if (s->status != RL_OK) return mlx_array_empty;
   int width = mlx_array_dim(gate_up, -1) / 2;
+  if (is_host_float(s, gate_up) && mlx_array_ndim(gate_up) == 2)
+    return op_host(s, host_swiglu, "", 0, &gate_up, 1, SHAPE(mlx_array_dim(gate_up, 0), width), MLX_FLOAT32);
   mlx_array gate = op_slice(s, gate_up, -1, 0, width), up = op_slice(s, gate_up, -1, width, 2 * width);
   return op_multiply(s, op_silu(s, gate), up);
 }

@@ -19,14 +19,15 @@ mlx_array transposed_view(mlx_array values) {
 }
 
 linear linear_of(mlx_array weight) {
-  matrix m = {.format = {.dtype = mlx_array_dtype(weight)}, .values = shared(weight), .transposed = transposed_view(weight)};
+  matrix m = {.format = {.dtype = mlx_array_dtype(weight)}, .values = shared(weight), .transposed = transposed_view(weight),
+              .columns = mlx_array_dim(weight, -1)};
   return (linear){.parts = {m}, .num_parts = 1};
 }
 
 linear linear_of_embedding(const embedding* e) {
   const matrix* t = &e->table;
   matrix m = {.format = t->format, .values = shared(t->values), .transposed = shared(t->transposed), .scales = shared(t->scales),
-              .biases = shared(t->biases)};
+              .biases = shared(t->biases), .columns = t->columns};
   return (linear){.parts = {m}, .num_parts = 1};
 }
 

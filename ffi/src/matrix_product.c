@@ -1,5 +1,11 @@
 #include "matrix_product.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/host_op.h"
+#include "cpu/product.h"
+
 static const char* mode_name(const matrix* m) { return m->format.is_mxfp4 ? "mxfp4" : "affine"; }
 static mlx_optional_int some(int value) { return (mlx_optional_int){value, true}; }
 
@@ -10,13 +16,106 @@ static mlx_array quantized_product(scope* s, const matrix* m, mlx_array x) {
   return scope_keep(s, result);
 }
 
-mlx_array matrix_product(scope* s, const matrix* m, mlx_array x) {
+/* ---- on a CPU ---- */
+
+static weight_type type_of(const matrix_format* format) {
+  if (format->blocks != BLOCKS_NONE) return (weight_type)(WEIGHTS_BLOCKS_4 + (int)format->blocks - BLOCKS_4);
+  return format->dtype == MLX_FLOAT32 ? WEIGHTS_F32 : format->dtype == MLX_FLOAT16 ? WEIGHTS_F16 : WEIGHTS_BF16;
+}
+
+/* Blocks have no other product than this one. */
+static bool uses_host_product(scope* s, const matrix* m, mlx_array x) {
+  return m->format.blocks != BLOCKS_NONE || (m->format.bits == 0 && host_ops_available(s) && mlx_array_dtype(x) == MLX_FLOAT32);
+}
+
+static product_weights host_weights(const matrix* m, int num_dims) {
+  return (product_weights){.type = type_of(&m->format), .n = mlx_array_dim(m->values, num_dims - 2), .k = m->columns};
+}
+
+/* x [tokens, in], weights, bias if any. */
+static void run_product(const void* params, const host_tensor* inputs, void* output) {
+  product_weights w = *(const product_weights*)params;
+  w.data = inputs[1].data;
+  product(&w, inputs[0].data, inputs[0].strides[0], inputs[0].shape[0], w.has_bias ? inputs[2].data : NULL, output, w.n);
+}
+
+static mlx_array host_product(scope* s, const matrix* m, mlx_array x, mlx_array bias) {
+  int num_dims = (int)mlx_array_ndim(x), shape[HOST_MAX_DIMS];
+  product_weights w = host_weights(m, 2);
+  w.has_bias = bias.ctx != NULL;
+  for (int i = 0; i < num_dims; i++) shape[i] = mlx_array_dim(x, i);
+  x = op_copy(s, op_reshape(s, x, SHAPE(-1, m->columns)));
   if (s->status != RL_OK) return mlx_array_empty;
+  mlx_array y = op_host(s, run_product, &w, sizeof w, (const mlx_array[]){x, m->values, bias}, 2 + w.has_bias, SHAPE(mlx_array_dim(x, 0), w.n),
+                        MLX_FLOAT32);
+  shape[num_dims - 1] = w.n;
+  return num_dims == 2 ? y : op_reshape(s, y, shape, num_dims);
+}
+
+/* Token ids [tokens], weights. */
+static void run_rows(const void* params, const host_tensor* inputs, void* output) {
+  product_weights w = *(const product_weights*)params;
+  w.data = inputs[1].data;
+  const int32_t* ids = inputs[0].data;
+  for (int i = 0; i < inputs[0].shape[0]; i++) product_weights_row(&w, ids[i * inputs[0].strides[0]], (float*)output + (size_t)i * (size_t)w.k);
+}
+
+typedef struct expert_call {
+  product_weights w; /* of one expert */
+  int choices;       /* of each token */
+  bool is_shared;    /* x has one row for each token instead of one for each pair of token and choice */
+} expert_call;
+
+enum { GATHERED_ROWS = 64 };
+
+/* x [tokens, 1 or choices, in], experts [tokens, choices], weights [experts, out, in]. The pairs of each expert are one product. */
+static void run_experts(const void* params, const host_tensor* inputs, void* output) {
+  expert_call c = *(const expert_call*)params;
+  int num_pairs = inputs[1].shape[0] * c.choices, pairs[GATHERED_ROWS];
+  size_t k = (size_t)c.w.k, n = (size_t)c.w.n, expert_bytes = weight_row_bytes(c.w.type, c.w.k) * n;
+  const int32_t* experts = inputs[1].data;
+  const float* x = inputs[0].data;
+  float *rows = malloc((k + n) * GATHERED_ROWS * sizeof *rows), *results = rows + k * GATHERED_ROWS, *y = output;
+  int most = rows != NULL ? GATHERED_ROWS : 1;
+  for (int e = 0; e < inputs[2].shape[0]; e++) {
+    c.w.data = (const uint8_t*)inputs[2].data + (size_t)e * expert_bytes;
+    for (int i = 0, count = 0; i < num_pairs; i++) {
+      bool is_chosen = experts[i] == e;
+      if (is_chosen) pairs[count++] = i;
+      if (count == 0 || (count < most && i < num_pairs - 1)) continue;
+      const float* from = x + k * (size_t)(c.is_shared ? pairs[0] / c.choices : pairs[0]);
+      for (int r = 0; r < count && rows != NULL; r++)
+        memcpy(rows + k * (size_t)r, x + k * (size_t)(c.is_shared ? pairs[r] / c.choices : pairs[r]), k * sizeof *x);
+      product(&c.w, rows != NULL ? rows : from, c.w.k, count, NULL, rows != NULL ? results : y + n * (size_t)pairs[0], c.w.n);
+      for (int r = 0; r < count && rows != NULL; r++) memcpy(y + n * (size_t)pairs[r], results + n * (size_t)r, n * sizeof *y);
+      count = 0;
+    }
+  }
+  free(rows);
+}
+
+static mlx_array host_product_of_experts(scope* s, const matrix* m, mlx_array x, mlx_array experts) {
+  int num_tokens = mlx_array_dim(experts, 0), choices = mlx_array_dim(experts, 1);
+  expert_call c = {.w = host_weights(m, 3), .choices = choices, .is_shared = mlx_array_dim(x, 1) == 1};
+  const mlx_array inputs[] = {op_copy(s, x), op_copy(s, op_cast(s, experts, MLX_INT32)), m->values};
+  return op_host(s, run_experts, &c, sizeof c, inputs, 3, SHAPE(num_tokens, choices, c.w.n), MLX_FLOAT32);
+}
+
+mlx_array matrix_product(scope* s, const matrix* m, mlx_array x, mlx_array bias) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  if (uses_host_product(s, m, x)) return host_product(s, m, x, bias);
   mlx_array y = m->format.bits > 0 ? quantized_product(s, m, x) : op_matmul(s, x, m->transposed);
-  return op_cast(s, y, mlx_array_dtype(x));
+  y = op_cast(s, y, mlx_array_dtype(x));
+  return bias.ctx != NULL ? op_add(s, y, bias) : y;
 }
 
 mlx_array matrix_rows(scope* s, const matrix* m, mlx_array indices, mlx_dtype dtype) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  if (m->format.blocks != BLOCKS_NONE) {
+    product_weights w = host_weights(m, 2);
+    return op_host(s, run_rows, &w, sizeof w, (const mlx_array[]){op_cast(s, indices, MLX_INT32), m->values}, 2,
+                   SHAPE(mlx_array_dim(indices, 0), w.k), MLX_FLOAT32);
+  }
   mlx_array rows = op_take(s, m->values, indices, 0);
   if (m->format.bits == 0) return op_cast(s, rows, dtype);
   mlx_array scales = op_take(s, m->scales, indices, 0);
@@ -55,6 +154,7 @@ static mlx_array copied_experts(scope* s, const matrix* m, mlx_array x, mlx_arra
 
 mlx_array matrix_product_of_experts(scope* s, const matrix* m, mlx_array x, mlx_array experts, bool is_gpu) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (uses_host_product(s, m, x)) return host_product_of_experts(s, m, x, experts);
   mlx_array rows = op_expand(s, x, 2), y; /* [tokens, 1 or choices, 1, in]: a product of one row for every pair of token and expert */
   if (s->status != RL_OK) return mlx_array_empty;
   if (m->format.bits > 0) y = gathered_quantized(s, m, rows, experts);

@@ -5,8 +5,8 @@
 #include "forward.h"
 #include "weights.h"
 
-/* x · matrixᵀ, [tokens, in] to [tokens, out], in x's type. */
-mlx_array matrix_product(scope* s, const matrix* m, mlx_array x);
+/* x · matrixᵀ + bias, [tokens, in] to [tokens, out], in x's type; `bias` [out] may have ctx NULL. */
+mlx_array matrix_product(scope* s, const matrix* m, mlx_array x, mlx_array bias);
 
 /* The rows at `indices` as numbers: [tokens, in]. */
 mlx_array matrix_rows(scope* s, const matrix* m, mlx_array indices, mlx_dtype dtype);

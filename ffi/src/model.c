@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include "cpu/host_op.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,9 +74,10 @@ static int32_t load(rl_model* m, config* c, const char* tensors) {
   tensor_table table;
   compute_type type = {MLX_FLOAT32, false};
   int32_t status = tensors_open(&table, tensors);
-  if (status == RL_OK) status = choose_compute_type(c, &table, m->is_gpu, &type);
+  if (status == RL_OK) status = choose_compute_type(c, &table, m->is_gpu, m->uses_host_ops, &type);
   if (status == RL_OK) {
-    weights w = {.config = c, .tensors = &table, .dtype = type.dtype, .keeps_stored = type.keeps_stored};
+    weights w = {.config = c, .tensors = &table, .dtype = type.dtype, .keeps_stored = type.keeps_stored,
+                 .uses_host_ops = m->uses_host_ops && type.dtype == MLX_FLOAT32};
     m->dtype = type.dtype;
     m->weights = m->architecture->load(&w);
     m->weight_bytes = w.num_bytes;
@@ -95,6 +98,8 @@ int32_t rl_model_load(const char* config_lines, const char* tensors, rl_model** 
   m->owner = pthread_self();
   m->is_gpu = is_gpu_default();
   m->stream = m->is_gpu ? mlx_default_gpu_stream_new() : mlx_default_cpu_stream_new();
+  scope s = scope_open(m->stream);
+  m->uses_host_ops = host_ops_available(&s);
   status = load(m, &c, tensors);
   config_free(&c);
   if (status == RL_OK) return *out = m, RL_OK;

@@ -39,6 +39,7 @@ struct rl_model {
   pthread_t owner;
   mlx_stream stream;
   bool is_gpu;
+  bool uses_host_ops; /* kernels of our own take the place of MLX's on a CPU */
   int num_layers, num_kv_heads, head_dim, hidden_size, vocab_size;
   uint64_t weight_bytes;
   mlx_dtype dtype; /* of activations and KV */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/elementwise.h"
 #include "layers.h"
 
 /* A key's number, or `missing` where the config has none. */
@@ -150,6 +151,11 @@ mlx_array rope_apply(scope* s, const rope_tables* t, mlx_array x, int head_dim, 
   if (s->status != RL_OK) return mlx_array_empty;
   int num_tokens = mlx_array_dim(x, 0), num_heads = mlx_array_dim(x, 1);
   mlx_dtype dtype = mlx_array_dtype(x);
+  if (host_ops_available(s) && dtype == MLX_FLOAT32) {
+    rope_params params = {dims};
+    return op_host(s, host_rope, &params, sizeof params, (const mlx_array[]){x, t->cosines, t->sines}, 3,
+                   SHAPE(num_tokens, num_heads, head_dim), MLX_FLOAT32);
+  }
   mlx_array rotated = op_reshape(s, op_slice(s, x, 2, 0, dims), SHAPE(num_tokens, num_heads, 2, dims / 2));
   rotated = op_add(s, op_multiply(s, rotated, t->cosines), op_multiply(s, op_flip(s, rotated, 2), t->sines));
   rotated = op_cast(s, op_reshape(s, rotated, SHAPE(num_tokens, num_heads, dims)), dtype);

@@ -89,6 +89,15 @@ stored_matrix stored_matrix_find(weights* w, const char* module, int stack, int 
 /* MLX's products know these group sizes. */
 static bool can_multiply(int group_size) { return group_size == 32 || group_size == 64 || group_size == 128; }
 
+/* The blocks that hold the matrix without a change of any value; BLOCKS_NONE: there are none. */
+static block_kind kind_of_blocks(const stored_matrix* m) {
+  if (m->scales == NULL) return repack_kind(m->values->type);
+  if (is_mxfp4(m)) return BLOCKS_8;
+  if (m->columns % BLOCK_VALUES != 0) return BLOCKS_NONE;
+  if (m->group_size % BLOCK_VALUES == 0) return m->bits <= 4 ? BLOCKS_4 : BLOCKS_8;
+  return m->group_size == BLOCK_VALUES / 2 ? BLOCKS_8_HALVES : BLOCKS_NONE;
+}
+
 static mlx_dtype dense_dtype(const weights* w, const stored_matrix* m) {
   const char* type = m->values->type->name;
   if (!w->keeps_stored || m->scales != NULL) return w->dtype;
@@ -97,9 +106,12 @@ static mlx_dtype dense_dtype(const weights* w, const stored_matrix* m) {
 
 matrix_format stored_matrix_format(const weights* w, const stored_matrix* m) {
   int repacked_bits = repack_bits(m->values->type);
+  block_kind blocks = w->uses_host_ops && w->keeps_stored ? kind_of_blocks(m) : BLOCKS_NONE;
+  if (blocks != BLOCKS_NONE) return (matrix_format){.dtype = w->dtype, .blocks = blocks};
+  if (w->uses_host_ops) return (matrix_format){.dtype = dense_dtype(w, m)};
   if (w->keeps_stored && m->scales != NULL && can_multiply(m->group_size))
-    return (matrix_format){m->bits, m->group_size, is_mxfp4(m), w->dtype};
-  if (w->keeps_stored && repacked_bits > 0) return (matrix_format){repacked_bits, REPACK_GROUP_SIZE, false, w->dtype};
+    return (matrix_format){.bits = m->bits, .group_size = m->group_size, .is_mxfp4 = is_mxfp4(m), .dtype = w->dtype};
+  if (w->keeps_stored && repacked_bits > 0) return (matrix_format){.bits = repacked_bits, .group_size = REPACK_GROUP_SIZE, .dtype = w->dtype};
   return (matrix_format){.dtype = dense_dtype(w, m)};
 }
 
@@ -161,4 +173,38 @@ void stored_matrix_packed(const stored_matrix* m, int64_t row, const matrix_form
   }
   write_floats(floats, num_groups, format->dtype, scales);
   write_floats(floats + num_groups, num_groups, format->dtype, biases);
+}
+
+/* Half `half` of 32 values of MLX's affine quantization. */
+static void read_affine(const stored_matrix* m, const uint8_t* words, const float* scales, const float* biases, int first, value_group* g) {
+  for (int i = 0; i < BLOCK_VALUES; i++) g->values[i] = affine_integer(words, m->bits, (size_t)(first + i));
+  for (int half = 0; half < 2; half++) {
+    int index = (first + half * BLOCK_VALUES / 2) / m->group_size;
+    g->scales[half] = scales[index], g->biases[half] = biases[index];
+  }
+}
+
+/* Twice a 4-bit float is an integer from -12 to 12. */
+static void read_mxfp4(const uint8_t* words, const uint8_t* scales, int first, value_group* g) {
+  float scale = e8m0_to_float(scales[first / BLOCK_VALUES]) / 2;
+  for (int i = 0; i < BLOCK_VALUES; i++) g->values[i] = (uint8_t)(2 * fp4_to_float(words[(first + i) / 2] >> (i % 2 * 4)) + 12);
+  for (int half = 0; half < 2; half++) g->scales[half] = scale, g->biases[half] = -12 * scale;
+}
+
+void stored_matrix_blocks(const stored_matrix* m, int64_t row, block_kind kind, uint8_t* blocks) {
+  const uint8_t* data = row_data(m->values, m, row);
+  if (m->scales == NULL) return repack_row_blocks(m->values->type, data, blocks, (size_t)m->columns);
+  const uint8_t* stored_scales = row_data(m->scales, m, row);
+  size_t num_groups = (size_t)(m->columns / m->group_size);
+  float scales[num_groups], biases[num_groups];
+  if (!is_mxfp4(m)) {
+    m->scales->type->to_float(stored_scales, scales, num_groups);
+    m->biases->type->to_float(row_data(m->biases, m, row), biases, num_groups);
+  }
+  for (int first = 0; first < m->columns; first += BLOCK_VALUES, blocks += block_bytes(kind)) {
+    value_group g;
+    if (is_mxfp4(m)) read_mxfp4(data, stored_scales, first, &g);
+    else read_affine(m, data, scales, biases, first, &g);
+    block_write(kind, &g, blocks);
+  }
 }

@@ -30,6 +30,9 @@ void stored_matrix_dense(const stored_matrix* m, int64_t row, mlx_dtype dtype, v
 /* Row `row` in `format`, which is quantized, into memory for one row of each array. */
 void stored_matrix_packed(const stored_matrix* m, int64_t row, const matrix_format* format, void* words, void* scales, void* biases);
 
+/* Row `row` in `format`, which has blocks, into memory for one row of them. */
+void stored_matrix_blocks(const stored_matrix* m, int64_t row, block_kind kind, uint8_t* blocks);
+
 /* Numbers to a float type of MLX. */
 void write_floats(const float* values, size_t count, mlx_dtype dtype, void* out);
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
-#include "blas/sgemm.h"
 #include "cgroup_memory.h"
+#include "cpu/sgemm.h"
 #include "scope.h"
 
 #ifndef ROWLOCK_MLXC_VERSION

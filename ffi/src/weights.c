@@ -127,7 +127,8 @@ static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffe
       int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0;
       for (int64_t r = 0; r < p->parts[i].rows; r++) {
         int64_t row = first + stored_row(r, p->parts[i].head_dim);
-        if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b.values);
+        if (format->blocks != BLOCKS_NONE) stored_matrix_blocks(source, row, format->blocks, b.values);
+        else if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b.values);
         else stored_matrix_packed(source, row, format, b.values, b.scales, b.biases);
         b.values += b.value_bytes, b.scales += b.scale_bytes, b.biases += b.scale_bytes;
       }
@@ -140,8 +141,21 @@ static mlx_array rows_array(void* buffer, const matrix_plan* p, int width, mlx_d
   return own_array(buffer, shape + skipped, 3 - skipped, dtype);
 }
 
+static matrix load_blocks(weights* w, const matrix_plan* p, matrix_format format) {
+  matrix m = {.format = format, .columns = p->columns};
+  uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
+  matrix_buffers b = {.value_bytes = (size_t)p->columns / BLOCK_VALUES * block_bytes(format.blocks)};
+  b.values = new_buffer(w, rows * b.value_bytes);
+  if (w->status != RL_OK) return free(b.values), m;
+  uint8_t* buffer = b.values;
+  fill(p, &format, b);
+  m.values = rows_array(buffer, p, (int)b.value_bytes, MLX_UINT8);
+  return m;
+}
+
 static matrix load_matrix(weights* w, const matrix_plan* p, matrix_format format) {
-  matrix m = {.format = format};
+  if (format.blocks != BLOCKS_NONE) return load_blocks(w, p, format);
+  matrix m = {.format = format, .columns = p->columns};
   uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
   int width = format.bits == 0 ? p->columns : (int)((int64_t)p->columns * format.bits / 32);
   int num_groups = format.bits == 0 ? 0 : p->columns / format.group_size;
@@ -160,7 +174,7 @@ static matrix load_matrix(weights* w, const matrix_plan* p, matrix_format format
 }
 
 static bool same_format(matrix_format a, matrix_format b) {
-  return a.bits == b.bits && a.group_size == b.group_size && a.is_mxfp4 == b.is_mxfp4 && a.dtype == b.dtype;
+  return a.bits == b.bits && a.group_size == b.group_size && a.is_mxfp4 == b.is_mxfp4 && a.dtype == b.dtype && a.blocks == b.blocks;
 }
 
 /* The format that all experts of a part share. */

@@ -3,6 +3,7 @@
 #define ROWLOCK_WEIGHTS_H
 
 #include "config.h"
+#include "cpu/blocks.h"
 #include "tensors.h"
 #include "mlx/c/mlx.h"
 
@@ -12,6 +13,7 @@ typedef struct weights {
   config* config;
   const tensor_table* tensors;
   mlx_dtype dtype;     /* of activations, norms and biases, and of matrices unless they are kept as stored */
+  bool uses_host_ops;  /* the CPU's products are our own, see cpu/product.h */
   bool keeps_stored;   /* matrices stay in the checkpoint's half types and quantizations, see matrix_format */
   uint64_t num_bytes;  /* taken so far, as held in memory */
   int32_t status;      /* RL_OK, or the first error, as in a scope */
@@ -23,11 +25,13 @@ typedef struct matrix_format {
   int group_size;      /* neighbours in a row that share a scale */
   bool is_mxfp4;       /* 4-bit floats with E8M0 scales instead of integers with scales and biases */
   mlx_dtype dtype;     /* of dense values, or of scales and biases */
+  block_kind blocks;   /* on a CPU: how quantized rows are held instead of the above */
 } matrix_format;
 
 typedef struct matrix {
   matrix_format format;
-  mlx_array values;         /* [out, in]; quantized: packed words [out, in * bits / 32]; experts: one axis more in front */
+  mlx_array values;         /* [out, in]; quantized: packed words [out, in * bits / 32], or bytes of blocks; experts: one axis more in front */
+  int columns;              /* in */
   mlx_array transposed;     /* dense: a view of `values`, [in, out] */
   mlx_array scales, biases; /* quantized: [out, in / group_size]; ctx NULL where there are none */
 } matrix;

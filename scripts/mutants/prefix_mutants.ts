@@ -6,7 +6,7 @@ export const PREFIX_MUTANTS: readonly Mutant[] = [
     file: "src/engine/prefix_cache.ts",
     find: "if (isPage) this.enter(parent);",
     replace: "if (isPage) parent.numLeases++;",
-    test: "tests/engine/prefix_disk_test.ts",
+    test: "tests/engine/prefix_cache_test.ts",
   },
   {
     file: "src/engine/prefix_reuse.ts",

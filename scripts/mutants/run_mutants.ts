@@ -15,6 +15,7 @@ import { ensureModel } from "../setup.ts";
 import { ENGINE_MUTANTS } from "./engine_mutants.ts";
 import { applyMutant, describeMutant, type Mutant } from "./mutant.ts";
 import { buildFor, runTest, type TestResult, type TestTree } from "./run_test.ts";
+import { PREFIX_MUTANTS } from "./prefix_mutants.ts";
 import { SAMPLER_MUTANTS } from "./sampler_mutants.ts";
 import { SPECULATION_MUTANTS } from "./speculation_mutants.ts";
 import { syncTree, withText } from "./tree_copy.ts";
@@ -82,7 +83,7 @@ async function runAll(tree: TestTree, mutants: readonly Mutant[]): Promise<boole
 
 async function main(args: string[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: { only: { type: "string", default: "" } } });
-  const mutants = [...ENGINE_MUTANTS, ...SPECULATION_MUTANTS, ...SAMPLER_MUTANTS].filter(({ test, ...rest }) =>
+  const mutants = [...ENGINE_MUTANTS, ...PREFIX_MUTANTS, ...SPECULATION_MUTANTS, ...SAMPLER_MUTANTS].filter(({ test, ...rest }) =>
     `${describeMutant({ test, ...rest })} ${test}`.includes(values.only)
   );
   if (mutants.length === 0) throw new Error(`--only is "${values.only}", which no fault contains`);

@@ -147,7 +147,7 @@ export const SAMPLER_MUTANTS: readonly Mutant[] = [
     test: "tests/sampler/logprobs_test.ts",
   },
   {
-    file: "ffi/src/blas/sgemm.c",
+    file: "ffi/src/cpu/sgemm.c",
     find: "|| atomic_load_explicit(&is_invariant, memory_order_relaxed)",
     replace: "",
     test: "tests/engine/batch_invariance_test.ts",

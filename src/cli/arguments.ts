@@ -1,6 +1,7 @@
 /** The flags of `serve`. */
 import type { SettingsOf } from "./command.ts";
 import { DTYPES } from "./compute_type.ts";
+import { checkHostName, checkOrigin } from "./origin_check.ts";
 import { LOG_LEVELS } from "./request_log.ts";
 import { amount, choice, integer, onOff, seconds, text, texts } from "./flags.ts";
 
@@ -114,10 +115,15 @@ export const SERVE_FLAGS = {
   }),
   apiKey: texts({ placeholder: "KEY", help: "Key that every request has to bring (Authorization: Bearer KEY); may be repeated" }),
   apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with such keys, one a line" }),
-  allowOrigin: texts({ placeholder: "ORIGIN", help: "Web page origin that may call the server from a browser, or *; may be repeated" }),
+  allowOrigin: texts({
+    placeholder: "ORIGIN",
+    help: "Web page origin that may call the server from a browser, or *; may be repeated",
+    check: checkOrigin,
+  }),
   allowHost: texts({
     placeholder: "HOST",
     help: "Name that requests may call the server by besides localhost, as a proxy passes it on, or * for any; may be repeated",
+    check: checkHostName,
   }),
   maxBody: integer({ placeholder: "MIB", default: 16, min: 1, max: 1024, help: "Size of a request's body, at most" }),
   bodyTimeout: seconds({

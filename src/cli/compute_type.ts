@@ -54,7 +54,7 @@ function typed(model: LoadedModel, dtype: HeldType, numBytes: number, text: stri
 export function hasGpu(libraryPath: string): boolean {
   const library = NativeLibrary.open(libraryPath);
   try {
-    return library.buildInfo()["device"] === "gpu";
+    return library.buildInfo()["device"] !== "cpu";
   } finally {
     library.close();
   }

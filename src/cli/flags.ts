@@ -89,16 +89,19 @@ export function onOff(spec: { readonly help: string }): Flag<boolean> {
   };
 }
 
-/** A flag that may be given several times. */
-export function texts(spec: Described): Flag<readonly string[]> {
+/** A flag that may be given several times. `check` throws a UsageError for a value that it cannot have. */
+export function texts(spec: Described & { readonly check?: (value: string, flag: string) => void }): Flag<readonly string[]> {
+  const { placeholder, help, check } = spec;
   return {
-    ...spec,
+    placeholder,
+    help,
     default: [],
     defaultText: "",
     isRepeatable: true,
     isSwitch: false,
     parse(values, flag): readonly string[] {
       if (values.includes("")) throw new UsageError(`${flag} has an empty value`);
+      for (const value of values) check?.(value, flag);
       return values;
     },
   };

@@ -1,6 +1,6 @@
 /** From what `--model` names to a checkpoint that is read and checked. */
 import { ensureDefaultDrafter } from "../hub/default_drafter.ts";
-import { ensureDefaultModel } from "../hub/default_model.ts";
+import { DEFAULT_MODEL, ensureDefaultModel } from "../hub/default_model.ts";
 import { fetchModel } from "../hub/fetch_model.ts";
 import { formatReference, parseModelReference } from "../hub/model_reference.ts";
 import type { Progress } from "../hub/progress.ts";
@@ -17,10 +17,40 @@ export interface FoundModel {
   readonly id: string | null;
 }
 
-/** Where the model is; fetched first when it is not here. null names the default model. */
-export async function findModel(name: string | null, progress: Progress): Promise<FoundModel> {
-  if (name === null) return { path: await findDefaultModel(progress), id: null };
+/** Whether the default model is meant: by no name, or by its own, which is no path and no repository. */
+export function isDefaultModel(name: string | null): boolean {
+  const { fileName } = DEFAULT_MODEL;
+  return name === null || ((name === fileName || name === modelNameOf(fileName)) && missingPath(name) !== null);
+}
+
+/** `SmolLM2-135M-Instruct.Q4_1.gguf` → `SmolLM2-135M-Instruct` */
+function modelNameOf(fileName: string): string {
+  return fileName.replace(/\.[^.]+\.gguf$/, "");
+}
+
+/** @throws {Error} for a file or folder that is not there: that can be told before anything else is done. */
+export function checkModelName(name: string | null): void {
+  const missing = isDefaultModel(name) ? null : missingPath(name!);
+  if (missing === null) return;
+  throw new Error(`There is no file or folder ${missing}; a model is a .gguf file, a folder with config.json, or org/name of the hub`);
+}
+
+function missingPath(name: string): string | null {
   const reference = parseModelReference(name);
+  if (reference.type !== "path") return null;
+  try {
+    Deno.statSync(reference.path);
+    return null;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return reference.path;
+    return null;
+  }
+}
+
+/** Where the model is; fetched first when it is not here. @param name null for the default model. */
+export async function findModel(name: string | null, progress: Progress): Promise<FoundModel> {
+  if (isDefaultModel(name)) return { path: await findDefaultModel(progress), id: null };
+  const reference = parseModelReference(name!);
   if (reference.type === "path") return { path: reference.path, id: null };
   return { path: await fetchModel(reference, { progress }), id: formatReference(reference) };
 }

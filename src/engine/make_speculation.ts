@@ -9,7 +9,7 @@ import { Speculation, type SpeculationSettings } from "./speculation.ts";
 /** Prompt lookup guesses whole phrases; more than this rarely fits into one step of several rows. */
 const NGRAM_DRAFTS = 7;
 /**
- * On a CPU, products with up to so many rows are computed row by row (`MAX_SKINNY_ROWS` in `ffi/src/blas/sgemm.c`): a token's logits are the same
+ * On a CPU, products with up to so many rows are computed row by row (`MAX_SKINNY_ROWS` in `ffi/src/cpu/sgemm.c`): a token's logits are the same
  * bits whatever stands beside it. Steps with drafts stay within it, so that their text is that of plain decoding to the last bit.
  */
 export const MAX_EXACT_ROWS = 48;

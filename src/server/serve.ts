@@ -42,11 +42,12 @@ export function serve({ port, ...appOptions }: ServeOptions): RunningServer {
     const hurry = Promise.withResolvers<void>();
     endNow = hurry.resolve;
     app.drain();
-    await firstOf([app.idle(), hurry.promise], timeoutMs);
     let isClosed = false;
-    const closed = server.shutdown().then(() => void (isClosed = true));
+    let closed: Promise<void> | null = null;
+    const close = (): Promise<void> => closed ??= server.shutdown().then(() => void (isClosed = true));
+    await firstOf([app.idle().then(close), hurry.promise], timeoutMs);
     app.abortAll(new EngineError("shutting_down", "The server is shutting down"));
-    await firstOf([closed], LAST_EVENT_MS);
+    await firstOf([close()], LAST_EVENT_MS);
     // Deno throws when a server that has ended is aborted.
     if (!isClosed) abort.abort();
     await server.finished;

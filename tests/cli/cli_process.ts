@@ -26,7 +26,14 @@ export class ServerProcess implements AsyncDisposable {
   readonly #log: Promise<string>;
   readonly #stdout: Promise<void>;
 
-  private constructor(child: Deno.ChildProcess, readonly url: string, log: Promise<string>, stdout: Promise<void>) {
+  /** @param output what the process has printed before it listened. */
+  private constructor(
+    child: Deno.ChildProcess,
+    readonly url: string,
+    readonly output: string,
+    log: Promise<string>,
+    stdout: Promise<void>,
+  ) {
     this.#child = child;
     this.#log = log;
     this.#stdout = stdout;
@@ -40,12 +47,14 @@ export class ServerProcess implements AsyncDisposable {
     }).spawn();
     const log = new Response(child.stderr).text();
     const listening = Promise.withResolvers<string | null>();
+    let output = "";
     const stdout = readLines(child.stdout, (line) => {
+      output += `${line}\n`;
       const url = /^listening on (\S+)$/.exec(line)?.[1];
       if (url !== undefined) listening.resolve(url);
     }).finally(() => listening.resolve(null));
     const url = await listening.promise;
-    if (url !== null) return new ServerProcess(child, url, log, stdout);
+    if (url !== null) return new ServerProcess(child, url, output, log, stdout);
     throw new Error(`The server ended with exit code ${(await child.status).code}: ${await log}`);
   }
 

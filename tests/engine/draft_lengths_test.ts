@@ -112,7 +112,7 @@ Deno.test("a step that took long for once does not spoil a width, and old times 
 });
 
 Deno.test("steps with drafts are as wide as the native library computes row by row, rows as wide as their heads allow", () => {
-  const source = readFileSync(new URL("../../ffi/src/blas/sgemm.c", import.meta.url), "utf8");
+  const source = readFileSync(new URL("../../ffi/src/cpu/sgemm.c", import.meta.url), "utf8");
   assertEquals(Number(/MAX_SKINNY_ROWS = (\d+)/.exec(source)?.[1]), MAX_EXACT_ROWS);
   const model = { config: { num_attention_heads: 12, num_key_value_heads: 2 }, tensors: [] };
   const { settings } = makeSpeculation({ speculation: {}, model }, new FakeBackend());

@@ -175,3 +175,24 @@ Deno.test("the integrity check notices a page that was counted wrongly", () => {
   lease.path[0]!.page = new TestPage(4);
   assertThrows(() => cache.checkIntegrity(), Error, "1 pages of 4 bytes, counted 1 of 3");
 });
+
+Deno.test("a page that comes from elsewhere is stored where nobody stands, and never in place of the one before it", () => {
+  const cache = new PrefixCache(20, PAGE);
+  const tokens = Int32Array.from([1, 2, 3, 4, 5, 6]);
+  const lease = cache.open("");
+  const pages = Array.from({ length: 3 }, () => new TestPage(10));
+  const first = cache.insert(lease.root, cache.keyOf(tokens, 0), pages[0]!);
+  const second = cache.insert(first!, cache.keyOf(tokens, 1), pages[1]!);
+  cache.checkIntegrity();
+  assertEquals(lease.ahead(tokens, 3), [first!, second!]);
+  // Full: what could go is only what it is to be stored behind.
+  assertEquals(cache.insert(second!, cache.keyOf(tokens, 2), pages[2]!), null);
+  cache.checkIntegrity();
+  assertEquals(pages.map(({ isFreed }) => isFreed), [false, false, false]);
+  // As a leaf that nobody uses it goes for others.
+  assertEquals([cache.evict(1), cache.figures().pages, pages[1]!.isFreed, pages[0]!.isFreed], [10, 1, true, false]);
+  cache.checkIntegrity();
+  assertEquals([cache.evict(50), cache.figures().pages], [10, 0]);
+  lease.close();
+  cache.checkIntegrity();
+});

@@ -67,9 +67,10 @@ static int32_t load(rl_drafter* d, config* c, const char* tensors) {
   tensor_table table;
   compute_type type;
   int32_t status = tensors_open(&table, tensors);
-  if (status == RL_OK) status = choose_compute_type(c, &table, d->base.is_gpu, &type);
+  if (status == RL_OK) status = choose_compute_type(c, &table, d->base.is_gpu, d->base.uses_host_ops, &type);
   if (status == RL_OK) {
-    weights w = {.config = c, .tensors = &table, .dtype = d->base.dtype, .keeps_stored = type.keeps_stored};
+    weights w = {.config = c, .tensors = &table, .dtype = d->base.dtype, .keeps_stored = type.keeps_stored,
+                 .uses_host_ops = d->base.uses_host_ops && d->base.dtype == MLX_FLOAT32};
     d->weights = d->kind->load(&w, d);
     d->base.weight_bytes = w.num_bytes;
     status = w.status != RL_OK ? w.status : c->status;

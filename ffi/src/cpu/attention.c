@@ -1,0 +1,113 @@
+#include "attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "vector_math.h"
+#include "workers.h"
+
+/* Keys between two rescalings of the softmax: their scores stay in the first-level cache. */
+enum { KEY_BLOCK = 128, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
+
+void host_write_cache(const void* params, const host_tensor* inputs, void* output) {
+  (void)params;
+  const host_tensor *cache = &inputs[0], *x = &inputs[1];
+  const int32_t *slots = inputs[2].data, *positions = inputs[3].data;
+  int num_heads = cache->shape[1], capacity = cache->shape[2], head_dim = cache->shape[3];
+  for (int t = 0; t < x->shape[0]; t++) {
+    for (int h = 0; h < num_heads; h++) {
+      const float* from = (const float*)x->data + t * x->strides[0] + h * x->strides[1];
+      size_t row = ((size_t)slots[t] * (size_t)num_heads + (size_t)h) * (size_t)capacity + (size_t)positions[t];
+      memcpy((float*)output + row * (size_t)head_dim, from, (size_t)head_dim * sizeof *from);
+    }
+  }
+}
+
+/* Up to a vector's worth of queries that look at the same keys: some tokens of one row, some of the heads that share a kv head. */
+typedef struct query_group {
+  int first_token, num_tokens, kv_head, first_head, num_heads;
+} query_group;
+
+/* Groups that are planned before they are computed. */
+enum { MAX_GROUPS = 1024 };
+
+typedef struct call {
+  attention_params params;
+  const host_tensor *q, *keys, *values;
+  const int32_t *slots, *last_seen, *window_from;
+  float* output;
+  int num_heads, num_kv_heads, head_dim;
+  int num_groups;
+  int64_t num_keys; /* that the groups look at */
+  query_group groups[MAX_GROUPS];
+} call;
+
+#if defined(__x86_64__)
+#define NAME(x) avx512_##x
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
+#define LANES 16
+#include "attention_kernels.h"
+#define NAME(x) avx2_##x
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES 8
+#include "attention_kernels.h"
+static bool has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bw");
+}
+static int lanes(void) { return has_avx512() ? 16 : 8; }
+#else
+#define NAME(x) base_##x
+#define TARGET
+#define LANES 4
+#include "attention_kernels.h"
+static int lanes(void) { return 4; }
+#endif
+
+static void attend_group(const call* c, const query_group* g) {
+#if defined(__x86_64__)
+  if (has_avx512()) avx512_attend(c, g);
+  else avx2_attend(c, g);
+#else
+  base_attend(c, g);
+#endif
+}
+
+static void groups_part(void* work, int index, int count) {
+  const call* c = work;
+  int last = (int)((int64_t)c->num_groups * (index + 1) / count);
+  for (int i = (int)((int64_t)c->num_groups * index / count); i < last; i++) attend_group(c, &c->groups[i]);
+}
+
+static void attend_planned(call* c) {
+  int num_parts = PARTS_PER_THREAD * workers_count();
+  if (num_parts > c->num_groups) num_parts = c->num_groups;
+  if (c->num_keys * c->head_dim < MIN_SHARED_WORK) groups_part(c, 0, 1);
+  else workers_run(groups_part, c, num_parts);
+  c->num_groups = 0, c->num_keys = 0;
+}
+
+/* Cuts [first, end), the tokens of one row, and the heads of every kv head into groups. */
+static void plan_row(call* c, int first, int end) {
+  int heads = c->num_heads / c->num_kv_heads, most_heads = heads < lanes() ? heads : lanes(), tokens = lanes() / most_heads;
+  for (int token = first; token < end; token += tokens)
+    for (int kv_head = 0; kv_head < c->num_kv_heads; kv_head++)
+      for (int head = 0; head < heads; head += most_heads) {
+        int left = heads - head, num_tokens = end - token < tokens ? end - token : tokens;
+        if (c->num_groups == MAX_GROUPS) attend_planned(c);
+        c->groups[c->num_groups++] = (query_group){token, num_tokens, kv_head, kv_head * heads + head, left < most_heads ? left : most_heads};
+        c->num_keys += c->last_seen[token + num_tokens - 1] + 1;
+      }
+}
+
+void host_attention(const void* params, const host_tensor* inputs, void* output) {
+  call c = {.params = *(const attention_params*)params, .q = &inputs[0], .keys = &inputs[1], .values = &inputs[2], .slots = inputs[3].data,
+            .last_seen = inputs[4].data, .window_from = inputs[5].data, .output = output, .num_heads = inputs[0].shape[1],
+            .num_kv_heads = inputs[1].shape[1], .head_dim = inputs[0].shape[2]};
+  int num_tokens = inputs[0].shape[0];
+  for (int first = 0, end; first < num_tokens; first = end) {
+    for (end = first + 1; end < num_tokens && c.slots[end] == c.slots[first];) end++;
+    plan_row(&c, first, end);
+  }
+  attend_planned(&c);
+}

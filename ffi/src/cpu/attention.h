@@ -1,0 +1,21 @@
+/* Attention of a step's ragged rows over the slots of a KV cache, as kernels for op_host. All are float32. */
+#ifndef ROWLOCK_CPU_ATTENTION_H
+#define ROWLOCK_CPU_ATTENTION_H
+
+#include "host_op.h"
+
+/* Writes x [tokens, kv heads, head dim] into a cache [slots, kv heads, capacity, head dim] at each token's slot and position.
+ * Inputs: cache, x, slots [tokens], positions [tokens]. For op_host_in_place; no parameters. */
+void host_write_cache(const void* params, const host_tensor* inputs, void* output);
+
+typedef struct attention_params {
+  float scale;
+  int window; /* > 0: a token sees only so many positions up to its window_from */
+} attention_params;
+
+/* Inputs: q [tokens, heads, head dim], keys, values [slots, kv heads, capacity, head dim], then int32 [tokens]: slots, last position that is
+ * seen, position that a window ends at. Output [tokens, heads * head dim]. Softmax is taken over blocks of keys with fixed borders (Milakov
+ * & Gimelshein, arXiv 1805.02867), so that a token's result depends on its row alone, not on how its prompt was cut. */
+void host_attention(const void* params, const host_tensor* inputs, void* output);
+
+#endif

@@ -1,0 +1,130 @@
+/* Attention of one group of queries for one vector width: a query in each lane. Included once per instruction set, with NAME(x), TARGET and
+ * LANES defined. Keys and values are read as they lie and broadcast, so there is nothing to transpose and no lanes to add up; every sum
+ * runs in the order of features, or of keys. */
+typedef float NAME(vector) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* The queries, scaled: [head dim][lanes]. Lanes without a query hold zeros. */
+TARGET static void NAME(load_queries)(const call* c, const query_group* g, NAME(vector)* queries) {
+  memset(queries, 0, (size_t)c->head_dim * sizeof *queries);
+  for (int t = 0; t < g->num_tokens; t++)
+    for (int h = 0; h < g->num_heads; h++) {
+      const float* q = (const float*)c->q->data + (g->first_token + t) * c->q->strides[0] + (g->first_head + h) * c->q->strides[1];
+      for (int d = 0; d < c->head_dim; d++) queries[d][t * g->num_heads + h] = q[d] * c->params.scale;
+    }
+}
+
+/* The positions that each lane sees: first and last. Lanes without a query see what the last token sees. */
+TARGET static void NAME(load_ranges)(const call* c, const query_group* g, NAME(ints)* first, NAME(ints)* last) {
+  for (int lane = 0; lane < LANES; lane++) {
+    int t = lane / g->num_heads, token = g->first_token + (t < g->num_tokens ? t : g->num_tokens - 1);
+    int from = c->params.window > 0 ? c->window_from[token] - c->params.window + 1 : 0;
+    (*first)[lane] = from > 0 ? from : 0;
+    (*last)[lane] = c->last_seen[token];
+  }
+}
+
+TARGET static inline NAME(vector) NAME(select)(NAME(ints) mask, NAME(vector) a, NAME(vector) b) {
+  return (NAME(vector))(((NAME(ints))a & mask) | ((NAME(ints))b & ~mask));
+}
+
+/* scores[i] = queries · keys[i] for `count` keys. */
+TARGET static void NAME(score)(const NAME(vector)* queries, const float* keys, int head_dim, int count, NAME(vector)* scores) {
+  int i = 0;
+  for (; i + 8 <= count; i += 8) {
+    NAME(vector) sums[8] = {{0}};
+    const float* key = keys + (size_t)i * (size_t)head_dim;
+    for (int d = 0; d < head_dim; d++)
+      for (int j = 0; j < 8; j++) sums[j] += queries[d] * key[(size_t)j * (size_t)head_dim + (size_t)d];
+    memcpy(&scores[i], sums, sizeof sums);
+  }
+  for (; i < count; i++) {
+    NAME(vector) sum = {0};
+    for (int d = 0; d < head_dim; d++) sum += queries[d] * keys[(size_t)i * (size_t)head_dim + (size_t)d];
+    scores[i] = sum;
+  }
+}
+
+/* result[d] += sum over i of weights[i] * values[i][d]. */
+TARGET static void NAME(weigh)(const NAME(vector)* weights, const float* values, int head_dim, int count, NAME(vector)* result) {
+  int d = 0;
+  for (; d + 16 <= head_dim; d += 16) {
+    NAME(vector) sums[16];
+    memcpy(sums, &result[d], sizeof sums);
+    const float* value = values + d;
+    for (int i = 0; i < count; i++, value += head_dim)
+      for (int j = 0; j < 16; j++) sums[j] += weights[i] * value[j];
+    memcpy(&result[d], sums, sizeof sums);
+  }
+  for (; d < head_dim; d++) {
+    NAME(vector) sum = result[d];
+    for (int i = 0; i < count; i++) sum += weights[i] * values[(size_t)i * (size_t)head_dim + (size_t)d];
+    result[d] = sum;
+  }
+}
+
+/* Scores of keys that a lane does not see become -inf. */
+TARGET static void NAME(mask_scores)(NAME(vector)* scores, int start, int count, NAME(ints) first, NAME(ints) last) {
+  NAME(vector) nothing = (NAME(vector)){0} - INFINITY;
+  for (int i = 0; i < count; i++) {
+    NAME(ints) key = (NAME(ints)){0} + (start + i);
+    scores[i] = NAME(select)((NAME(ints))(key >= first) & (NAME(ints))(key <= last), scores[i], nothing);
+  }
+}
+
+/* One block of keys: scores to weights relative to the new maximum; the sums so far are scaled to it. */
+TARGET static void NAME(take_block)(NAME(vector)* scores, int count, NAME(vector)* maximum, NAME(vector)* total, NAME(vector)* result,
+                                    int head_dim) {
+  NAME(vector) most = *maximum;
+  for (int i = 0; i < count; i++) most = NAME(select)((NAME(ints))(scores[i] > most), scores[i], most);
+  /* Where nothing has been seen yet, weights relative to 0 are all 0. */
+  NAME(vector) base = NAME(select)((NAME(ints))(most > -INFINITY), most, (NAME(vector)){0}), rescale, weight, sum = {0};
+  VECTOR_EXP(NAME(vector), NAME(ints), *maximum - base, rescale);
+  for (int i = 0; i < count; i++) {
+    VECTOR_EXP(NAME(vector), NAME(ints), scores[i] - base, weight);
+    scores[i] = weight;
+    sum += weight;
+  }
+  *total = *total * rescale + sum;
+  for (int d = 0; d < head_dim; d++) result[d] *= rescale;
+  *maximum = most;
+}
+
+TARGET static void NAME(store)(const call* c, const query_group* g, const NAME(vector)* result, NAME(vector) total) {
+  for (int t = 0; t < g->num_tokens; t++)
+    for (int h = 0; h < g->num_heads; h++) {
+      int lane = t * g->num_heads + h;
+      float *y = c->output + ((size_t)(g->first_token + t) * (size_t)c->num_heads + (size_t)(g->first_head + h)) * (size_t)c->head_dim;
+      for (int d = 0; d < c->head_dim; d++) y[d] = result[d][lane] / total[lane];
+    }
+}
+
+TARGET static void NAME(attend)(const call* c, const query_group* g) {
+  int head_dim = c->head_dim, start = INT32_MAX, end = 0;
+  NAME(vector) queries[head_dim], result[head_dim], scores[KEY_BLOCK], total = {0}, maximum = (NAME(vector)){0} - INFINITY;
+  NAME(ints) first, last;
+  NAME(load_queries)(c, g, queries);
+  NAME(load_ranges)(c, g, &first, &last);
+  memset(result, 0, sizeof result);
+  int latest_first = 0, earliest_last = INT32_MAX;
+  for (int lane = 0; lane < LANES; lane++) {
+    if (first[lane] < start) start = first[lane];
+    if (first[lane] > latest_first) latest_first = first[lane];
+    if (last[lane] + 1 > end) end = last[lane] + 1;
+    if (last[lane] < earliest_last) earliest_last = last[lane];
+  }
+  size_t rows = ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)c->keys->shape[2];
+  const float *keys = (const float*)c->keys->data + rows * (size_t)head_dim, *values = (const float*)c->values->data + rows * (size_t)head_dim;
+  for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {
+    int count = end - block < KEY_BLOCK ? end - block : KEY_BLOCK;
+    NAME(score)(queries, keys + (size_t)block * (size_t)head_dim, head_dim, count, scores);
+    if (block < latest_first || block + count - 1 > earliest_last) NAME(mask_scores)(scores, block, count, first, last);
+    NAME(take_block)(scores, count, &maximum, &total, result, head_dim);
+    NAME(weigh)(scores, values + (size_t)block * (size_t)head_dim, head_dim, count, result);
+  }
+  NAME(store)(c, g, result, total);
+}
+
+#undef NAME
+#undef TARGET
+#undef LANES

@@ -1,0 +1,96 @@
+/* The one file that sees MLX's C++: mlx-c offers custom kernels for GPUs only. */
+#include "host_op.h"
+
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "mlx/allocator.h"
+#include "mlx/array.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/primitives.h"
+
+namespace {
+
+namespace mx = mlx::core;
+
+host_tensor describe(const mx::array& a) {
+  host_tensor t = {};
+  t.data = const_cast<char*>(a.data<char>());
+  t.num_dims = static_cast<int>(a.ndim());
+  for (int i = 0; i < t.num_dims; i++) t.shape[i] = a.shape(i), t.strides[i] = a.strides(i);
+  return t;
+}
+
+class HostOp : public mx::UnaryPrimitive {
+ public:
+  HostOp(mx::Stream stream, host_kernel kernel, std::string params, bool is_in_place)
+      : UnaryPrimitive(stream), kernel_(kernel), params_(std::move(params)), is_in_place_(is_in_place) {}
+
+  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
+    if (is_in_place_ && !inputs[0].flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
+    bool shares = is_in_place_ && inputs[0].is_donatable();
+    if (shares) out.copy_shared_buffer(inputs[0]);
+    else out.set_data(mx::allocator::malloc(out.nbytes()));
+    std::vector<host_tensor> tensors;
+    for (const mx::array& input : inputs) tensors.push_back(describe(input));
+    size_t copied_bytes = is_in_place_ && !shares ? out.nbytes() : 0;
+    mx::cpu::get_command_encoder(stream()).dispatch(
+        [kernel = kernel_, params = params_, tensors = std::move(tensors), output = out.data<char>(), copied_bytes]() {
+          if (copied_bytes > 0) std::memcpy(output, tensors[0].data, copied_bytes);
+          kernel(params.data(), tensors.data(), output);
+        });
+  }
+
+  void eval_gpu(const std::vector<mx::array>&, mx::array&) override { throw std::runtime_error("A host kernel cannot run on a GPU"); }
+
+  const char* name() const override { return "HostOp"; }
+
+ private:
+  host_kernel kernel_;
+  std::string params_;
+  bool is_in_place_;
+};
+
+mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
+
+mx::Dtype dtype_of(mlx_dtype dtype) {
+  switch (dtype) {
+    case MLX_UINT8: return mx::uint8;
+    case MLX_INT32: return mx::int32;
+    case MLX_FLOAT16: return mx::float16;
+    case MLX_BFLOAT16: return mx::bfloat16;
+    default: return mx::float32;
+  }
+}
+
+mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
+               mx::Shape shape, mx::Dtype dtype, bool is_in_place) {
+  try {
+    std::vector<mx::array> arrays;
+    for (int i = 0; i < num_inputs; i++) arrays.push_back(of(inputs[i]));
+    std::string copied(static_cast<const char*>(params), params_bytes);
+    auto op = std::make_shared<HostOp>(*static_cast<mx::Stream*>(s->stream.ctx), kernel, std::move(copied), is_in_place);
+    return scope_keep(s, mlx_array{new mx::array(std::move(shape), dtype, std::move(op), std::move(arrays))});
+  } catch (const std::exception& error) {
+    scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    return mlx_array_empty;
+  }
+}
+
+}  // namespace
+
+bool host_ops_available(const scope* s) { return static_cast<mx::Stream*>(s->stream.ctx)->device == mx::Device::cpu; }
+
+mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
+                  const int* shape, int num_dims, mlx_dtype dtype) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  return make(s, kernel, params, params_bytes, inputs, num_inputs, mx::Shape(shape, shape + num_dims), dtype_of(dtype), false);
+}
+
+mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  return make(s, kernel, params, params_bytes, inputs, num_inputs, of(inputs[0]).shape(), of(inputs[0]).dtype(), true);
+}

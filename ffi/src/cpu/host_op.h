@@ -1,0 +1,55 @@
+/* Kernels of our own as operations of MLX's graph, on its CPU backend. */
+#ifndef ROWLOCK_HOST_OP_H
+#define ROWLOCK_HOST_OP_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "../scope.h"
+
+enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 8 };
+
+/* An evaluated input: element (i, j, …) lies at data + i * strides[0] + j * strides[1] + …, counted in elements. */
+typedef struct host_tensor {
+  void* data;
+  int num_dims;
+  int shape[HOST_MAX_DIMS];
+  int64_t strides[HOST_MAX_DIMS];
+} host_tensor;
+
+/* Computes `output` (row-contiguous) from the inputs; `params` is a copy of what the operation was made with. Called on MLX's CPU thread. */
+typedef void (*host_kernel)(const void* params, const host_tensor* inputs, void* output);
+
+#ifdef ROWLOCK_HOST_OPS
+/* Whether the scope's operations run on MLX's CPU backend, and may so have kernels of our own. */
+bool host_ops_available(const scope* s);
+
+/* A new array that `kernel` fills. */
+mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
+                  const int* shape, int num_dims, mlx_dtype dtype);
+
+/* inputs[0] as `kernel` changes it: in its own buffer when the graph holds the only reference to it at evaluation, else in a copy.
+ * inputs[0] must be row-contiguous. */
+mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
+#else
+/* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */
+static inline bool host_ops_available(const scope* s) { return (void)s, false; }
+static inline mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
+                                const int* shape, int num_dims, mlx_dtype dtype) {
+  (void)kernel, (void)params, (void)params_bytes, (void)inputs, (void)num_inputs, (void)shape, (void)num_dims, (void)dtype;
+  return scope_fail(s, RL_ERR_MLX, "This build has no kernels of its own"), mlx_array_empty;
+}
+static inline mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs,
+                                         int num_inputs) {
+  return op_host(s, kernel, params, params_bytes, inputs, num_inputs, NULL, 0, MLX_FLOAT32);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

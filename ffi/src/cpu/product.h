@@ -1,0 +1,31 @@
+/* y = x · weightᵀ on a CPU, with the weights as they are stored: half types and integers become float32 in registers, so that a step reads
+ * a fraction of the bytes, and the result has the same bits as a product with the dequantized matrix.
+ *
+ * An output's terms are added in an order that depends on K alone, never on how many rows or columns share the call: a row's result is the
+ * same bits in every batch. */
+#ifndef ROWLOCK_PRODUCT_H
+#define ROWLOCK_PRODUCT_H
+
+#include <stdbool.h>
+
+#include "blocks.h"
+
+typedef enum weight_type { WEIGHTS_F32, WEIGHTS_F16, WEIGHTS_BF16, WEIGHTS_BLOCKS_4, WEIGHTS_BLOCKS_8, WEIGHTS_BLOCKS_8_HALVES } weight_type;
+
+/* n rows of k values. */
+typedef struct product_weights {
+  weight_type type;
+  const void* data;
+  int n, k;
+  bool has_bias; /* for the caller */
+} product_weights;
+
+size_t weight_row_bytes(weight_type type, int k);
+
+/* y[m, n] (rows `ldy` apart) from x[m, k] (rows `ldx` apart); adds `bias` [n] unless it is NULL. Shared among the workers. */
+void product(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, float* y, int64_t ldy);
+
+/* Row `row` as float32. */
+void product_weights_row(const product_weights* w, int64_t row, float* values);
+
+#endif
