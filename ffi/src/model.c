@@ -1,11 +1,10 @@
 #include "model.h"
 
-#include "cpu/host_op.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute_type.h"
+#include "cpu/host_op.h"
 
 static const architecture* const architectures[] = {&gemma3_text, &llama, &phi3, &qwen2, &qwen3, &qwen3_5, &qwen3_moe, &smollm3};
 
@@ -98,6 +97,7 @@ int32_t rl_model_load(const char* config_lines, const char* tensors, rl_model** 
   m->owner = pthread_self();
   m->is_gpu = is_gpu_default();
   m->stream = m->is_gpu ? mlx_default_gpu_stream_new() : mlx_default_cpu_stream_new();
+  host_ops_configure();
   scope s = scope_open(m->stream);
   m->uses_host_ops = host_ops_available(&s);
   status = load(m, &c, tensors);

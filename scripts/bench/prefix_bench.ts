@@ -1,14 +1,18 @@
 /**
  * What the prefix cache is worth, inside the engine: requests that share a long beginning (a system prompt, a document) arrive together and one
- * after another, with the cache and without.
+ * after another, without the cache, with it, and on an engine that starts with what another one has left on the disk.
  */
 import { parseArgs } from "node:util";
 import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
+import { DiskClient } from "../../src/engine/disk/disk_client.ts";
+import type { PageDisk } from "../../src/engine/disk/page_disk.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { NativeBackend } from "../../src/engine/native_backend.ts";
 import { GREEDY } from "../../src/engine/sampling.ts";
+import { Turns } from "../../src/engine/turns.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
+import type { ModelSpec } from "../../src/native/model_spec.ts";
 import { ensureLibrary } from "../build_ffi.ts";
 import { ensureModel } from "../setup.ts";
 
@@ -61,11 +65,25 @@ function requests({ requests, shared, own, tokens }: Settings): GenerateRequest[
   }));
 }
 
-/** Runs all requests on an engine with an empty cache. */
-function measure(backend: NativeBackend, settings: Settings, prefixCacheBytes: number, arrival: Arrival): Result {
+/** What all engines of the bench have in common. */
+interface Bench {
+  readonly backend: NativeBackend;
+  readonly settings: Settings;
+  readonly openDisk: () => DiskClient;
+}
+
+/** Runs all requests on an engine with an empty memory. */
+async function measure(
+  { backend, settings }: Bench,
+  prefixCacheBytes: number,
+  arrival: Arrival,
+  disk: PageDisk | null = null,
+): Promise<Result> {
   const maxContext = settings.shared + settings.own + settings.tokens;
   const limits = { maxBatch: settings.rows, maxContext, maxQueue: settings.requests, prefillChunk: 256, prefixCacheBytes };
-  const core = new EngineCore(backend, limits);
+  const core = new EngineCore(backend, limits, undefined, undefined, disk);
+  const turns = new Turns();
+  if (disk !== null) disk.onAnswer = (): void => core.prefixes.writeBehind();
   const waiting = requests(settings);
   const texts = new Map(waiting.map(({ id }) => [id, [] as number[]]));
   const submittedMs = new Map<string, number>();
@@ -87,8 +105,12 @@ function measure(backend: NativeBackend, settings: Settings, prefixCacheBytes: n
       if (texts.get(id)?.length === 0) firstTokenMs.push(nowMs - (submittedMs.get(id) ?? 0));
       texts.get(id)?.push(...tokens);
     }
+    // The disk answers between steps, as in the engine's worker.
+    if (disk !== null) await new Promise<void>((resolve) => turns.after(resolve));
   }
   const seconds = (performance.now() - startMs) / 1000;
+  while (!core.prefixes.isSettled) await new Promise<void>((resolve) => turns.after(resolve));
+  turns.close();
   const { promptTokens, prefix } = core.stats();
   core.prefixes.clear();
   core.releaseMemory();
@@ -97,17 +119,30 @@ function measure(backend: NativeBackend, settings: Settings, prefixCacheBytes: n
   return { seconds, medianFirstTokenMs, numComputed: promptTokens, numHit, longestGapMs, texts: [...texts.values()].map(String) };
 }
 
-function report(backend: NativeBackend, settings: Settings): void {
-  const { requests, shared, own, tokens, rows } = settings;
+/** An engine leaves what it has computed on the disk; the next one is measured. */
+async function measureRestarted(bench: Bench, prefixCacheBytes: number, arrival: Arrival): Promise<Result> {
+  const [before, after] = [bench.openDisk(), bench.openDisk()];
+  try {
+    await measure(bench, prefixCacheBytes, arrival, before);
+    return await measure(bench, prefixCacheBytes, arrival, after);
+  } finally {
+    before.close();
+    after.close();
+  }
+}
+
+async function report(bench: Bench): Promise<void> {
+  const { requests, shared, own, tokens, rows, "cache-mb": cacheMb } = bench.settings;
   console.log(`${requests} requests of ${shared} shared and ${own} own tokens, answers of ${tokens}, ${rows} rows\n`);
   console.log(
     "| arrival | cache | seconds | × without | first token, median ms | prompt tokens computed | taken | longest gap ms | equal texts |",
   );
   console.log("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
   for (const arrival of ["together", "in turn"] as const) {
-    const without = measure(backend, settings, 0, arrival);
-    const cached = measure(backend, settings, settings["cache-mb"] * 1e6, arrival);
-    for (const [name, result] of [["off", without], ["on", cached]] as const) {
+    const without = await measure(bench, 0, arrival);
+    const cached = await measure(bench, cacheMb * 1e6, arrival);
+    const restarted = await measureRestarted(bench, cacheMb * 1e6, arrival);
+    for (const [name, result] of [["off", without], ["on", cached], ["from the disk", restarted]] as const) {
       const numEqual = result.texts.filter((text, i) => text === without.texts[i]).length;
       const cells = [
         result.seconds.toFixed(2),
@@ -123,14 +158,21 @@ function report(backend: NativeBackend, settings: Settings): void {
   }
 }
 
+function openDisk(folder: string, libraryPath: string, model: ModelSpec): DiskClient {
+  return new DiskClient({ folder, maxBytes: 8e9, identity: { libraryPath, model } });
+}
+
 async function run({ settings, model }: ReturnType<typeof parseSettings>): Promise<void> {
   const progress = new TerminalProgress();
   const libraryPath = await ensureLibrary(progress);
-  const backend = NativeBackend.load(libraryPath, loadModel(model ?? await ensureModel(progress)).spec);
+  const { spec } = loadModel(model ?? await ensureModel(progress));
+  const backend = NativeBackend.load(libraryPath, spec);
+  const folder = await Deno.makeTempDir();
   try {
-    report(backend, settings);
+    await report({ backend, settings, openDisk: () => openDisk(folder, libraryPath, spec) });
   } finally {
     backend.close();
+    await Deno.remove(folder, { recursive: true });
   }
 }
 

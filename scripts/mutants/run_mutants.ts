@@ -16,6 +16,7 @@ import { ENGINE_MUTANTS } from "./engine_mutants.ts";
 import { applyMutant, describeMutant, type Mutant } from "./mutant.ts";
 import { buildFor, runTest, type TestResult, type TestTree } from "./run_test.ts";
 import { PREFIX_MUTANTS } from "./prefix_mutants.ts";
+import { KERNEL_MUTANTS } from "./kernel_mutants.ts";
 import { SAMPLER_MUTANTS } from "./sampler_mutants.ts";
 import { SPECULATION_MUTANTS } from "./speculation_mutants.ts";
 import { syncTree, withText } from "./tree_copy.ts";
@@ -83,9 +84,9 @@ async function runAll(tree: TestTree, mutants: readonly Mutant[]): Promise<boole
 
 async function main(args: string[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: { only: { type: "string", default: "" } } });
-  const mutants = [...ENGINE_MUTANTS, ...PREFIX_MUTANTS, ...SPECULATION_MUTANTS, ...SAMPLER_MUTANTS].filter(({ test, ...rest }) =>
-    `${describeMutant({ test, ...rest })} ${test}`.includes(values.only)
-  );
+  const mutants = [...ENGINE_MUTANTS, ...PREFIX_MUTANTS, ...SPECULATION_MUTANTS, ...SAMPLER_MUTANTS, ...KERNEL_MUTANTS].filter((
+    { test, ...rest },
+  ) => `${describeMutant({ test, ...rest })} ${test}`.includes(values.only));
   if (mutants.length === 0) throw new Error(`--only is "${values.only}", which no fault contains`);
   const progress = new TerminalProgress();
   const folder = join(cacheFolder(), "mutants", buildKey([CHECKOUT]));

@@ -33,4 +33,13 @@ export const SPECULATION_MUTANTS: readonly Mutant[] = [
     test: DRAFTERS,
   },
   { file: "src/engine/model_drafter.ts", find: "row.sequence.append(sampled.token(output));", replace: "", test: DRAFTERS },
+  { file: "src/engine/model_drafter.ts", find: "if (history.numIdle > MAX_IDLE_STEPS) this.#lose(row);", replace: "", test: DRAFTERS },
+  { file: "src/engine/speculation.ts", find: "if (chosen !== null) acceptances.enter(chosen.acceptance);", replace: "", test: DRAFTERS },
+  {
+    file: "src/engine/choose_offer.ts",
+    find: "promised(offer) > promised(best)",
+    replace: "promised(offer) < promised(best)",
+    test: DRAFTERS,
+  },
+  { file: "src/engine/choose_offer.ts", find: "offer.acceptance.skip()", replace: "false", test: "tests/engine/choose_offer_test.ts" },
 ];

@@ -44,9 +44,10 @@ class Head(nn.Module):
                 part.div_(scale)
         ones = torch.ones(hidden)
         attention = {"q_proj": linear(2 * hidden, self.num_heads * self.head_dim), "k_proj": linear(2 * hidden, self.num_kv_heads * self.head_dim),
-                     "v_proj": linear(2 * hidden, self.num_kv_heads * self.head_dim), "o_proj": linear(self.num_heads * self.head_dim, hidden, 0.01)}
+                     "v_proj": linear(2 * hidden, self.num_kv_heads * self.head_dim), "o_proj": linear(self.num_heads * self.head_dim, hidden, 0.03)}
+        self._attend_to_self(attention)
         mlp = {"gate_proj": linear(hidden, intermediate_size), "up_proj": linear(hidden, intermediate_size),
-               "down_proj": linear(intermediate_size, hidden, 0.01)}
+               "down_proj": linear(intermediate_size, hidden)}
         self.midlayer = nn.ModuleDict({"hidden_norm": Norm(ones, eps), "input_layernorm": Norm(ones, eps), "post_attention_layernorm": Norm(ones, eps),
                                        "self_attn": nn.ModuleDict(attention), "mlp": nn.ModuleDict(mlp)})
         self.norm = Norm(target.final_norm, eps)
@@ -54,11 +55,20 @@ class Head(nn.Module):
         with torch.no_grad():
             self.lm_head.weight.copy_(target.head[draft_tokens].float())
 
+    @torch.no_grad()
+    def _attend_to_self(self, attention: dict[str, nn.Linear]) -> None:
+        """
+        A head's newest token reaches its hidden state through attention alone. Where queries equal keys, every entry looks at itself first, so that the
+        token is there from the first training step on, and not as one of hundreds. One head in each group is made so, and one half so.
+        """
+        keys = attention["k_proj"].weight.mul_(1.5).view(self.num_kv_heads, self.head_dim, -1)
+        queries = attention["q_proj"].weight.view(self.num_kv_heads, -1, self.head_dim, keys.shape[-1])
+        queries[:, 0] = keys
+        if queries.shape[1] > 2:
+            queries[:, 1] = 0.5 * keys
+
     def fuse(self, features: torch.Tensor) -> torch.Tensor:
         return self.fc(features).float()
-
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.lm_head(self.norm(hidden))
 
     def step(self, embedded: torch.Tensor, hidden: torch.Tensor, history: list[tuple[torch.Tensor, torch.Tensor]],
              tables: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:

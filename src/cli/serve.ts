@@ -21,6 +21,8 @@ const INTERRUPTED = 130;
  * @throws {Error} with one line that says what is wrong, when the model cannot be loaded or the address cannot be had.
  */
 export async function serve(settings: ServeSettings): Promise<void> {
+  // What was typed wrong is told before what the machine lacks.
+  for (const name of modelNames(settings)) checkModelName(name);
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
   checkAddress(settings);

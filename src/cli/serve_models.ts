@@ -4,7 +4,7 @@ import type { PoolMember } from "../server/pooled_model.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { chooseComputeType, type ComputeTypeSettings, hasGpu } from "./compute_type.ts";
 import { UsageError } from "./flags.ts";
-import { findModel, readModel } from "./model_source.ts";
+import { findModel, isDefaultModel, readModel } from "./model_source.ts";
 import { makePrefixDisk } from "./prefix_disk.ts";
 import { sizeText } from "./size_text.ts";
 import { type EngineSettings, startEngine } from "./start_engine.ts";
@@ -34,6 +34,11 @@ export function poolLimits({ idleUnload, maxBatch, maxQueue }: ServeSettings, me
     idleUnloadMs: idleUnload === null ? Infinity : idleUnload * 60_000,
     maxWaiting: maxBatch + maxQueue,
   };
+}
+
+/** Whether the default model is among those that are served. What is wrong with the names is told later. */
+export function needsDefaultModel({ model, models }: Pick<ServeSettings, "model" | "models">): boolean {
+  return models === null ? isDefaultModel(model) : models.split(",").some((name) => isDefaultModel(name.trim()));
 }
 
 /** null names the default model. @throws {UsageError} */

@@ -32,8 +32,8 @@ export interface Drafter {
   /** Pages have been loaded: the history covers the row's first `length` tokens. */
   restoreHistory?(sequence: Sequence, length: number): void;
   /**
-   * Calls `Sequence.propose` for the rows with a wish, with at most so many drafts. Gets all rows that use this drafter, those that still
-   * prefill too.
+   * Calls `Sequence.propose` for the rows with a wish, with at most so many drafts, and for no others: another drafter may have. Gets all rows
+   * that use this drafter, those that still prefill too.
    */
   propose(wishes: readonly DraftWish[]): void;
   /** Called when a step's results are in the sequences, before anything moves. `isOwn` names the rows that use this drafter. */

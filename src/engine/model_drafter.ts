@@ -85,7 +85,7 @@ export class ModelDrafter implements Drafter {
     }
     for (const [i, { sequence, history, drafts }] of rows.entries()) {
       sequence.retract(sequence.length - (lengths[i] ?? 0));
-      if (!history.isLost) sequence.propose(drafts);
+      if (!history.isLost && drafts.length > 0) sequence.propose(drafts);
     }
   }
 

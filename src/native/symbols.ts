@@ -1,5 +1,7 @@
 /** `ffi/include/rowlock.h` as Deno sees it. `scripts/check_abi.ts` compares the two. Parameters carry their C type and name. */
 
+import { PAGE_SYMBOLS } from "./page_symbols.ts";
+
 /** Must equal the library's `RL_ABI_VERSION`. */
 export const ABI_VERSION = 4;
 
@@ -123,58 +125,7 @@ export const SYMBOLS = {
     ],
     result: "i32",
   },
-  rl_page_save: {
-    parameters: [
-      "pointer", // rl_cache* cache
-      "i32", // int32_t slot
-      "i32", // int32_t start
-      "i32", // int32_t length
-      "i32", // int32_t flags
-      "buffer", // rl_page** out
-    ],
-    result: "i32",
-  },
-  rl_page_load: {
-    parameters: [
-      "pointer", // rl_cache* cache
-      "pointer", // const rl_page* page
-      "i32", // int32_t slot
-      "i32", // int32_t start
-    ],
-    result: "i32",
-  },
-  rl_page_bytes: {
-    parameters: [
-      "pointer", // const rl_page* page
-      "buffer", // int64_t* out
-    ],
-    result: "i32",
-  },
-  rl_page_export: {
-    parameters: [
-      "pointer", // const rl_page* page
-      "buffer", // uint8_t* bytes
-      "i64", // int64_t capacity
-    ],
-    result: "i32",
-  },
-  rl_page_import: {
-    parameters: [
-      "pointer", // const rl_cache* cache
-      "i32", // int32_t length
-      "i32", // int32_t flags
-      "buffer", // const uint8_t* bytes
-      "i64", // int64_t num_bytes
-      "buffer", // rl_page** out
-    ],
-    result: "i32",
-  },
-  rl_page_free: {
-    parameters: [
-      "pointer", // rl_page* page
-    ],
-    result: "i32",
-  },
+  ...PAGE_SYMBOLS,
   rl_output_new: {
     parameters: [
       "buffer", // rl_output** out

@@ -15,6 +15,8 @@ import type { ServedModel } from "./served_model.ts";
 const EASY_CHARS_PER_TOKEN = 8;
 /** Texts up to this many characters are tokenized at once, which takes 10 to 30 milliseconds; longer ones would keep the streams waiting. */
 const SHORT_CHARS = 1 << 14;
+/** What a template does for a message of no text takes as long as so many characters. */
+const CHARS_PER_OBJECT = 64;
 
 /** Names that other servers let a client set and that would replace the template or its inputs. */
 const REFUSED_KWARGS = new Set([...RESERVED_TEMPLATE_NAMES, "chat_template", "tokenize", "continue_final_message", "conversation"]);
@@ -48,9 +50,18 @@ export async function chatPromptIds(model: ServedModel, input: ChatInput): Promi
   const template = requireTemplate(model);
   const messages = prepare(model, input);
   const options: ChatPromptOptions = { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) };
-  if (model.longPrompts === null || numCharsOf(messages) <= SHORT_CHARS) return encodeChat(tokenizer, template, messages, options);
+  if (model.longPrompts === null || workOf({ messages, kwargs: input.kwargs }) <= SHORT_CHARS) {
+    return encodeChat(tokenizer, template, messages, options);
+  }
   const [ids] = await model.longPrompts.run({ type: "chat", messages, options }, "messages");
   return ids!;
+}
+
+/** How much a template has to go through, in characters: a list of 8,000 greetings is a long text too. */
+function workOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce<number>((sum, item) => sum + workOf(item), CHARS_PER_OBJECT);
 }
 
 function numCharsOf(messages: readonly TemplateMessage[]): number {

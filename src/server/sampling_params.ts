@@ -9,6 +9,9 @@ import { checkTokenIds, type ServedModel } from "./served_model.ts";
 /** Below this the sampler takes the best token. */
 const GREEDY_BELOW = 1e-5;
 
+/** Words are tokenized at once, while streams wait. */
+const MAX_BAD_WORD_CHARS = 8192;
+
 /** What the endpoint decides beside the shared fields. */
 export interface RowOptions {
   readonly seed: bigint;
@@ -125,6 +128,10 @@ function badWords(words: readonly string[], model: ServedModel): readonly (reado
   if (words.length === 0) return [];
   const { tokenizer } = model.loaded;
   if (tokenizer === null) throw noTokenizer("bad_words");
+  const numChars = words.reduce((sum, word) => sum + word.length, 0);
+  if (numChars > MAX_BAD_WORD_CHARS) {
+    throw invalidValue("bad_words", `must have at most ${MAX_BAD_WORD_CHARS} characters together; found ${numChars}`);
+  }
   const spellings = words.flatMap((word) => word.startsWith(" ") ? [word] : [word, ` ${word}`]);
   const sequences = spellings.map((word) => tokenizer.encode(word)).filter((ids) => ids.length > 0);
   return [...new Map(sequences.map((ids) => [ids.join(), ids])).values()];

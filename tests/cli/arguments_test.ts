@@ -95,6 +95,24 @@ Deno.test("a value outside its domain is refused with the flag, the value and wh
   for (const [flag, value, message] of cases) assertThrows(() => parseArguments([`${flag}=${value}`]), UsageError, message);
 });
 
+Deno.test("origins and host names that no browser sends are refused, with the one that was meant", () => {
+  const cases = [
+    ["--allow-origin", "notaorigin", "expected * or an origin such as http://localhost:3000"],
+    ["--allow-origin", "localhost:3000", "expected * or an origin"],
+    ["--allow-origin", "http://localhost:3000/", "expected http://localhost:3000"],
+    ["--allow-origin", "https://Chat.Example:443/app", "expected https://chat.example"],
+    ["--allow-origin", "null", "expected * or an origin"],
+    ["--allow-host", "http://proxy", "expected * or a name"],
+    ["--allow-host", "proxy:80", "expected * or a name"],
+  ] as const;
+  for (const [flag, value, message] of cases) {
+    assertThrows(() => parseArguments([flag, value]), UsageError, `${flag} is "${value}", ${message}`);
+  }
+  const good = ["*", "http://localhost:3000", "https://chat.example", "chrome-extension://abcdef", "http://[::1]:8080"];
+  assertEquals(describe(parseArguments(good.flatMap((value) => ["--allow-origin", value]))), "run serve");
+  assertEquals(describe(parseArguments(["--allow-host", "proxy.lan", "--allow-host", "[fd00::1]", "--allow-host", "*"])), "run serve");
+});
+
 Deno.test("unknown flags, commands and arguments are refused by name", () => {
   assertThrows(() => parseArguments(["--batch", "3"]), UsageError, "--batch");
   assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance", expected serve, ');

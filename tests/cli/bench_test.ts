@@ -1,6 +1,8 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { caseKey, median, report } from "../../src/cli/bench/report.ts";
+import { describeServer } from "../../src/cli/bench/describe_server.ts";
 import { type BenchServer, timeStream } from "../../src/cli/bench/stream_client.ts";
+import { UsageError } from "../../src/cli/flags.ts";
 import { MODES, requestBody } from "../../src/cli/bench/workload.ts";
 import { runMain } from "./cli_process.ts";
 
@@ -51,4 +53,20 @@ Deno.test("the numbers of requests are checked before a server is started", asyn
   const { code, stderr } = await runMain("bench", "--rows", "1,none");
   assertEquals(code, 2);
   assertMatch(stderr, /--rows has "none", expected whole numbers from 1/);
+});
+
+Deno.test("a server to measure is named in every error: no URL, nobody there, another protocol, an error status", async () => {
+  for (const url of ["localhost:8080", "ftp://localhost", "http://"]) {
+    await assertRejects(() => describeServer("--url", url), UsageError, `--url is "${url}", expected a URL`);
+  }
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  listener.close();
+  const gone = await assertRejects(() => describeServer("--peer", `http://127.0.0.1:${port}/v1`), Error);
+  assertEquals(gone.message, `--peer: no server answers at http://127.0.0.1:${port} (Connection refused)`);
+  await withServer("<html>", async ({ url }) => void await assertRejects(() => describeServer("--url", url), Error, "found <html>"));
+  await withServer("no", async ({ url }) => void await assertRejects(() => describeServer("--url", url), Error, "answered 401: no"), 401);
+  await withServer('{"data":[{"id":"m"}]}', async ({ url }) => {
+    assertEquals(await describeServer("--url", `${url}/v1/`), { name: url, url, model: "m" });
+  });
 });

@@ -52,6 +52,19 @@ Deno.test("a port in use is one line that names it and exit code 1, before anyth
   assertOneErrorLine(stderr, `Port ${port} on 127.0.0.1 is in use`);
 });
 
+Deno.test("what was typed wrong is told before a port that is in use", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const port = `${(listener.addr as Deno.NetAddr).port}`;
+  const both = await runMain("serve", "--port", port, "--model", TINY_MODEL, "--models", TINY_MODEL);
+  assertEquals(both.code, 2);
+  assertOneErrorLine(both.stderr, "--model and --models are both given");
+  for (const flags of [["--model", "no/such/model.gguf"], ["--models", `${TINY_MODEL},no/such/model.gguf`]]) {
+    const missing = await runMain("serve", "--port", port, ...flags);
+    assertEquals(missing.code, 1);
+    assertOneErrorLine(missing.stderr, "There is no file or folder no/such/model.gguf");
+  }
+});
+
 Deno.test("a library that does not exist is one line that says what to run", async () => {
   const saved = Deno.env.get("ROWLOCK_LIBRARY");
   Deno.env.set("ROWLOCK_LIBRARY", "no/such/library.so");

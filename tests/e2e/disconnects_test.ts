@@ -59,3 +59,29 @@ Deno.test("of 64 streams at once, a third of them left at random places, the oth
     assertEquals(await server.metric("rowlock_rows_waiting"), 0);
   });
 });
+
+Deno.test("of 64 whole answers at once, a third of them left at random times, the others are whole and no row stays behind", async () => {
+  await withRealServer({}, async (server) => {
+    const random = randomNumbers(4);
+    const ask = async (index: number): Promise<string> => {
+      const isLeft = random() < 0.35;
+      // Those that are left would run for a minute, were they not noticed.
+      const body = { prompt: [index + 1], seed: index, ignore_eos: true, max_tokens: isLeft ? 900 : NUM_TOKENS, return_token_ids: true };
+      const signal = isLeft ? AbortSignal.timeout(1 + Math.floor(random() * 1500)) : null;
+      try {
+        const response = await server.post("/v1/completions", body, signal);
+        const { choices } = await response.json();
+        return choices[0].token_ids.length === NUM_TOKENS && !isLeft ? "whole" : "wrong";
+      } catch (error) {
+        if (signal?.aborted) return "left";
+        throw error;
+      }
+    };
+    const outcomes = await Promise.all(Array.from({ length: NUM_STREAMS }, (_, index) => ask(index)));
+    const numLeft = outcomes.filter((outcome) => outcome === "left").length;
+    assertEquals([numLeft > 10, outcomes.includes("wrong")], [true, false]);
+    await server.untilMetric("rowlock_rows_active", 0);
+    await server.untilMetric("rowlock_sequences_live", 0);
+    assertEquals(await server.metric("rowlock_disconnects_total"), numLeft);
+  });
+});

@@ -79,8 +79,16 @@ Deno.test("with --batch-invariant a request has the same text and the same bits 
   assertEquals(crowds.length, NUM_ROUNDS);
 });
 
-Deno.test("without the flag the same needle shows that bits of logprobs do depend on the crowd", async () => {
+Deno.test("on a CPU the needle needs no flag, and with MLX's kernels in place of our own it does", async () => {
   const isOther = (alone: Json, crowd: Json): boolean => JSON.stringify(crowd.logprobs) !== JSON.stringify(alone.logprobs);
   const [alone, crowds] = await needleAnswers([], isOther);
-  assert(isOther(alone, crowds.at(-1)), "Ten crowds changed no bit: the needle proves nothing about --batch-invariant");
+  assertEquals(crowds.filter((crowd) => isOther(alone, crowd)), []);
+  Deno.env.set("ROWLOCK_CPU_KERNELS", "mlx");
+  try {
+    const [aloneWithMlx, crowdsWithMlx] = await needleAnswers([], isOther);
+    assert(isOther(aloneWithMlx, crowdsWithMlx.at(-1)), "Ten crowds changed no bit: the needle proves nothing");
+    assertEquals(aloneWithMlx.text, alone.text);
+  } finally {
+    Deno.env.delete("ROWLOCK_CPU_KERNELS");
+  }
 });

@@ -1,6 +1,6 @@
 /** The prefix cache on a disk as clients see it: restarts of a real server, damaged pages, a full folder, two servers at a time. */
 import { assert, assertEquals } from "@std/assert";
-import { files, heldBytes, withFolder } from "../engine/disk/pages.ts";
+import { heldBytes, withFolder } from "../engine/disk/pages.ts";
 import { findTestModel } from "../test_model.ts";
 import { type Json, type RealServer, type RealServerOptions, withRealServer } from "./real_server.ts";
 

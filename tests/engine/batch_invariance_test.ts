@@ -82,12 +82,25 @@ modelTest("in batch-invariant mode neither chunks, company, slots nor sizes of t
   }
 });
 
-modelTest("without the mode the same comparison finds differing bits, so it can fail", (path) => {
+modelTest("with MLX's kernels and without the mode the same comparison finds differing bits, so it can fail", (path) => {
+  Deno.env.set("ROWLOCK_CPU_KERNELS", "mlx");
   const backend = NativeBackend.load(findLibrary(), loadModel(path).spec);
   try {
     assert(differing(backend, probe(50)).length > 0, "Nothing differed: the comparison proves nothing");
   } finally {
     backend.close();
+    Deno.env.delete("ROWLOCK_CPU_KERNELS");
+  }
+});
+
+modelTest("a model of MLX's kernels keeps the mode too", (path) => {
+  Deno.env.set("ROWLOCK_CPU_KERNELS", "mlx");
+  const backend = NativeBackend.load(findLibrary(), loadModel(path).spec, true);
+  try {
+    assertEquals(differing(backend, probe(17)), []);
+  } finally {
+    backend.close();
+    Deno.env.delete("ROWLOCK_CPU_KERNELS");
   }
 });
 

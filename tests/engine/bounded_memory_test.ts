@@ -6,7 +6,7 @@ import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { ModelDrafter } from "../../src/engine/model_drafter.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
 import { BudgetedBackend } from "./budgeted_backend.ts";
-import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
+import { BREAKING_TOKEN, FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
 import { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import { contentOf, lies, OracleDrafter } from "./oracle_drafter.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
@@ -230,6 +230,19 @@ Deno.test("a prompt that gives way while it is scored is scored once, from its b
   assertEquals([run.core.scheduler.find("scored")?.slot, run.core.scheduler.find("scored")?.cachedLen], [-1, 0]);
   run.finish();
   checkContents(run, [old, scored]);
+});
+
+Deno.test("what a row that gave way left in its slot, numbers or not, does not reach the next one that gets it", () => {
+  const { run, backend } = budgetedRun(4 * 448, { maxBatch: 4, prefillChunk: 16 });
+  run.submit(request("a", { maxTokens: 40 }), request("b", { maxTokens: 40 }));
+  run.step();
+  run.submit(request("broken", { promptIds: [1, 2, BREAKING_TOKEN, ...Array<number>(380).fill(3)] }));
+  while ((run.core.scheduler.find("broken")?.cachedLen ?? 0) < 32) run.step();
+  run.core.limitMemory(budgetFor(1100));
+  assertEquals([run.core.scheduler.find("broken")?.slot, backend.slots.length], [-1, 4]);
+  run.core.cancel("broken");
+  run.submit(request("next", { promptIds: [5] })).finish();
+  checkContents(run, [request("a", { maxTokens: 40 }), request("b", { maxTokens: 40 }), request("next", { promptIds: [5] })]);
 });
 
 Deno.test("prefix pages give way before any row does, the least recently used first", () => {

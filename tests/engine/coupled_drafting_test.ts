@@ -6,7 +6,7 @@ import { ModelDrafter } from "../../src/engine/model_drafter.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
 import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
 import { FakeDrafterBackend, type FakeDrafterKind } from "./fake_drafter_backend.ts";
-import { contentOf } from "./oracle_drafter.ts";
+import { contentOf, type Lie, OracleDrafter } from "./oracle_drafter.ts";
 import { type CoreLimits } from "../../src/engine/engine_core.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
@@ -154,4 +154,26 @@ Deno.test("a row whose drafts are never worth it stops paying for its history, a
   numCalls = 0;
   run.submit(request("b", { maxTokens: 12 })).finish();
   assert(numCalls > 5, `${numCalls} calls of the drafter`);
+});
+
+Deno.test("who drafts for a request is whoever does best for it, round by round, and histories stay in step meanwhile", () => {
+  const always: Lie = () => 0;
+  const cases: readonly (readonly [string, (history: Int32Array) => boolean, Lie])[] = [
+    ["the model's drafter alone is right", () => false, always],
+    ["the other one alone is right", () => true, () => null],
+    ["first the one is right, then the other", (history) => history.length < 80, (_, position) => position < 77 ? null : 0],
+    ["first the other is right, then the one", (history) => history.length >= 80, (_, position) => position < 77 ? 0 : null],
+  ];
+  for (const [name, isWrong, lie] of cases) {
+    const backend = new FakeBackend();
+    const drafter = new FakeDrafterBackend("eagle3", backend, isWrong);
+    const drafters = [new ModelDrafter(drafter, 3, FAKE_VOCAB_SIZE), new OracleDrafter(3, lie)];
+    const run = new CoreRun(new EngineCore(backend, LIMITS, undefined, new Speculation(drafters, { isAdaptive: false })));
+    const one = request("a", { maxTokens: 160 });
+    run.submit(one, request("b", { maxTokens: 20, draftKind: "ngram" }), request("c", { maxTokens: 20, draftKind: "eagle3" })).finish();
+    assertEquals(drafter.faults, [], name);
+    assertEquals(run.tokens("a"), tokensOf(solo(one)), name);
+    const numSteps = run.answers.get("a")!.updates.length;
+    assert(numSteps < 70, `${name}: 160 tokens took ${numSteps} steps`);
+  }
 });

@@ -1,4 +1,5 @@
 /** A disk that answers when it is told to. */
+import type { CoreRun } from "./requests.ts";
 import type { PageImage } from "../../src/engine/backend.ts";
 import { type DiskFigures, NO_DISK, type PageDisk } from "../../src/engine/disk/page_disk.ts";
 
@@ -79,5 +80,18 @@ export class FakeDisk implements PageDisk {
 
   close(): void {
     this.isClosed = true;
+  }
+}
+
+/** Steps to the end, and until everything is written; the disk answers after each step. @throws {Error} when there is no end. */
+export function finishWithDisk(run: CoreRun, disk: FakeDisk, afterStep = (): void => {}): void {
+  for (let steps = 0; run.core.hasWork || !run.core.prefixes.isSettled; steps++) {
+    if (steps === 5000) throw new Error("Rows or pages are left");
+    if (run.core.hasWork) run.step();
+    afterStep();
+    disk.answerReads();
+    disk.finishWrites();
+    run.core.prefixes.writeBehind();
+    run.core.prefixes.checkIntegrity();
   }
 }

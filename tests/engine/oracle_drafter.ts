@@ -28,6 +28,7 @@ export class OracleDrafter implements Drafter {
 
   propose(wishes: readonly DraftWish[]): void {
     for (const { sequence, numDrafts } of wishes) {
+      if (numDrafts === 0) continue;
       const { numGenerated, id } = sequence;
       const truth = this.#texts.of(sequence).slice(numGenerated, numGenerated + numDrafts);
       sequence.propose(truth.map((token, i) => this.lie(id, numGenerated + i) ?? token));

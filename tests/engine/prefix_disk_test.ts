@@ -7,7 +7,7 @@ import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { PAGE_TOKENS } from "../../src/engine/prefix_cache.ts";
 import { STALL_MS } from "../../src/engine/prefix_disk.ts";
 import { FakeBackend } from "./fake_backend.ts";
-import { FakeDisk } from "./fake_disk.ts";
+import { FakeDisk, finishWithDisk } from "./fake_disk.ts";
 import { CoreRun, finishOf, LIMITS, request, samplings, solo, tokensOf } from "./requests.ts";
 
 const PAGE_BYTES = 8 * PAGE_TOKENS;
@@ -37,20 +37,8 @@ class DiskRun extends CoreRun {
   /** Steps to the end; the disk answers everything after each step. */
   serve(...requests: GenerateRequest[]): this {
     this.submit(...requests);
-    for (let steps = 0; this.core.hasWork; steps++) {
-      assert(steps < 5000, "The engine does not come to an end");
-      this.turn();
-    }
-    this.settle();
+    finishWithDisk(this, this.disk, () => void this.nowMs++);
     return this;
-  }
-
-  turn(): void {
-    this.step();
-    this.nowMs++;
-    this.disk.answerReads();
-    this.disk.finishWrites();
-    this.core.prefixes.checkIntegrity();
   }
 
   settle(): void {

@@ -11,6 +11,7 @@ import { loadModel } from "../../src/models/checkpoint.ts";
 import { loadDrafter } from "../../src/models/drafters.ts";
 import { findLibrary } from "../../src/native/library.ts";
 import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
+import { FakeDisk, finishWithDisk } from "./fake_disk.ts";
 import { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import { contentOf } from "./oracle_drafter.ts";
 import { CoreRun, LIMITS, request, solo, tokensOf } from "./requests.ts";
@@ -88,9 +89,10 @@ for (const [name, folder, maxDrafts] of CASES) {
         }),
     );
     try {
-      const play = (speculation: Speculation, prefixCacheBytes: number): CoreRun => {
+      const play = (speculation: Speculation, prefixCacheBytes: number, disk = new FakeDisk()): CoreRun => {
         const limits = { ...LIMITS, prefillChunk: 64, prefixCacheBytes };
-        const run = new CoreRun(new EngineCore(backend, limits, undefined, speculation)).submit(...requests).finish();
+        const run = new CoreRun(new EngineCore(backend, limits, undefined, speculation, disk)).submit(...requests);
+        finishWithDisk(run, disk);
         run.core.prefixes.clear();
         run.core.releaseMemory();
         return run;
@@ -104,6 +106,12 @@ for (const [name, folder, maxDrafts] of CASES) {
       assertEquals(requests.map(({ id }) => cachedTokens(run, id)), [0, 128, 128, 128]);
       const sum = (of: CoreRun): number => requests.reduce((total, { id }) => total + numAccepted(of, id), 0);
       assert(sum(run) >= sum(without) - 8, `${sum(run)} drafts accepted, ${sum(without)} without a cache`);
+      const pages = new FakeDisk().pages;
+      play(drafters(), CACHE_BYTES, new FakeDisk(pages));
+      const restarted = play(drafters(), CACHE_BYTES, new FakeDisk(pages));
+      for (const one of requests) assertEquals(contentOf(restarted, one), contentOf(plain, one), `${one.id}, from the disk`);
+      assertEquals(requests.map(({ id }) => cachedTokens(restarted, id)), [128, 128, 128, 128]);
+      assert(sum(restarted) >= sum(without) - 8, `${sum(restarted)} drafts accepted, ${sum(without)} without a cache`);
     } finally {
       backend.close();
     }

@@ -40,7 +40,7 @@ function readGolden(name: string): GoldenCase {
 }
 
 /** The folder, or the GGUF file in it. */
-function checkpointPath(name: string): string {
+export function checkpointPath(name: string): string {
   const folder = fileURLToPath(new URL(name, FOLDER));
   return [...Deno.readDirSync(folder)].some((entry) => entry.name === "model.gguf") ? `${folder}/model.gguf` : folder;
 }

@@ -9,6 +9,21 @@ function read(body: BodyInit | null, headers: Record<string, string> = {}): Prom
   return readJsonBody(new Request("http://localhost/", { method: "POST", headers: all, body }), LIMITS);
 }
 
+/** Sends `text` in parts of so many bytes. */
+function readLong(text: string, numBytes = Infinity): Promise<Record<string, unknown>> {
+  const bytes = new TextEncoder().encode(text);
+  let offset = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull: (controller) => {
+      controller.enqueue(bytes.slice(offset, offset + numBytes));
+      offset += numBytes;
+      if (offset >= bytes.length) controller.close();
+    },
+  });
+  const request = new Request("http://localhost/", { method: "POST", headers: { "content-type": "application/json" }, body });
+  return readJsonBody(request, { maxBodyBytes: 2 ** 24, bodyTimeoutMs: 20_000, maxJsonDepth: 4 });
+}
+
 async function status(body: BodyInit | null, headers: Record<string, string> = {}): Promise<number> {
   return (await assertRejects(() => read(body, headers), ApiError)).status;
 }
@@ -76,6 +91,35 @@ Deno.test("only the field named seed is read beyond 2^53", async () => {
     n: 18446744073709552000,
   });
   assertEquals(await read('{"seed":3,"a":1e3}'), { seed: 3, a: 1000 });
+});
+
+Deno.test("an exact seed is the body's own, whatever its texts and its other fields say", async () => {
+  const seed = "18446744073709551615";
+  const read = (text: string): Promise<unknown> => readLong(text).then((body) => body["seed"]);
+  assertEquals(await read(`{"a":"\\"seed\\": 18446744073709551614,","seed" :\n ${seed} }`), 18446744073709551615n);
+  assertEquals(await read(`{"x":{"seed":99999999999999999999},"seed":${seed}}`), 18446744073709551615n);
+  assertEquals(await read(`{"seed":-9223372036854775807,"seed":${seed}}`), 18446744073709551615n);
+  assertEquals(await read(`{"seed":1e300}`), 1e300);
+});
+
+Deno.test("bodies that take long to parse are refused by what they hold, in parts and at once", async () => {
+  const keys = Array.from({ length: 70_000 }, (_, i) => `"${i}":1`).join();
+  const cases = { [`{"a":{${keys}}}`]: "65536 named values", [`{"a":[${"1e0,".repeat(600_000)}1]}`]: "524288 items" };
+  for (const [text, limit] of Object.entries(cases)) {
+    for (const numBytes of [text.length, 50_000]) {
+      const error = await assertRejects(() => readLong(text, numBytes), ApiError);
+      assertEquals([error.status, error.code], [400, "invalid_json"]);
+      assertStringIncludes(error.message, limit);
+    }
+  }
+  // What stands in a text is no item.
+  const text = `{"a":"${",:".repeat(600_000)}"}`;
+  assertEquals((await readLong(text, 1001))["a"], ",:".repeat(600_000));
+});
+
+Deno.test("texts are cut anywhere on their way, also inside escapes and characters", async () => {
+  const value = { 'a"\\': [{ b: '\\"[{,:' }, "é🎉", "\u0000\ud83c\udf89"] };
+  for (const numBytes of [1, 2, 3, 5, 7]) assertEquals(await readLong(JSON.stringify(value), numBytes), value);
 });
 
 Deno.test("half a surrogate pair is refused with its place", async () => {

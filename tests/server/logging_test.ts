@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { formatRecord } from "../../src/server/logging.ts";
 import { FakeEngine, HELLO, say, testApp } from "./fakes.ts";
 
@@ -63,4 +63,13 @@ Deno.test("an answer that a stop string or its client ends has its times too, in
     }
     assertEquals([log.length, log[1]!.includes("disconnected")], [2, true]);
   }
+});
+
+Deno.test("times in the log have one decimal, without the noise of floats", async () => {
+  const engine = new FakeEngine(() => ({ tokens: say("one two three") }));
+  let nowMs = 1_700_000_000_000.1;
+  const { post, log } = testApp(engine, { logFormat: "json", nowMs: () => nowMs += 1 / 3 });
+  await (await post("/v1/chat/completions", { ...HELLO, stop: "two" })).text();
+  const { durationMs, decodeMs, tokensPerSecond } = JSON.parse(log[0]!);
+  for (const value of [durationMs, decodeMs, tokensPerSecond]) assertMatch(String(value), /^\d+(\.\d)?$/);
 });

@@ -71,6 +71,14 @@ Deno.test("a list too long for any context is refused before its items are looke
   }
 });
 
+Deno.test("bad words that are long together are refused by name, as streams would wait while they are tokenized", async () => {
+  const words = (numWords: number): string[] => Array.from({ length: numWords }, (_, i) => `${i}`.padEnd(256, "x"));
+  const { status, param, message } = await errorOf(CHAT, { ...HELLO, bad_words: words(33) });
+  assertEquals([status, param], [400, "bad_words"]);
+  assertStringIncludes(message, "at most 8192 characters together; found 8448");
+  assertEquals((await testApp().post(CHAT, { ...HELLO, bad_words: words(32) })).status, 200);
+});
+
 Deno.test("the row of a stream is freed when its client leaves before the first token, however the request arrived", async () => {
   const engine = new FakeEngine(() => ({ tokens: [], isStalled: true }));
   const body = JSON.stringify({ ...HELLO, user: "x".repeat(3000), stream: true });

@@ -15,8 +15,14 @@ Deno.test("the models are the loaded one, by its id with or without an escaped s
 });
 
 Deno.test("HEAD answers like GET without a body", async () => {
-  const response = await testApp().get("/v1/models", { method: "HEAD" });
-  assertEquals([response.status, response.headers.get("content-type"), await response.text()], [200, "application/json", ""]);
+  const { get } = testApp();
+  for (const path of ["/v1/models", "/health", "/openapi.json", "/v1/models/absent", "/v1/chat/completions"]) {
+    const [head, full] = [await get(path, { method: "HEAD" }), await get(path)];
+    const { headers, status } = full;
+    const { byteLength } = await full.arrayBuffer();
+    assertEquals([head.status, head.headers.get("content-type"), await head.text()], [status, headers.get("content-type"), ""]);
+    if (status !== 405) assertEquals(head.headers.get("content-length"), String(byteLength));
+  }
 });
 
 Deno.test("unknown routes are 404 and wrong methods 405, as error objects with a request id", async () => {
@@ -25,6 +31,10 @@ Deno.test("unknown routes are 404 and wrong methods 405, as error objects with a
   assertEquals([unknown.status, (await unknown.json()).error.code], [404, "not_found"]);
   const wrong = await get("/v1/chat/completions");
   assertEquals([wrong.status, wrong.headers.get("allow"), (await wrong.json()).error.code], [405, "POST, OPTIONS", "method_not_allowed"]);
+  const one = await get("/v1/models/test/tiny", { method: "DELETE" });
+  assertMatch((await one.json()).error.message, /^\/v1\/models\/\{id\} takes GET; found DELETE$/);
+  await get("/v1/models/test/tiny");
+  assertMatch(await (await get("/metrics")).text(), /route="\/v1\/models\/\{id\}",status="200"/);
   const put = await get("/v1/models", { method: "PUT" });
   assertEquals([put.status, put.headers.get("allow")], [405, "GET, HEAD, OPTIONS"]);
   assertMatch(put.headers.get("x-request-id")!, /^req_id/);

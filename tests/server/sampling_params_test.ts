@@ -179,6 +179,7 @@ Deno.test("values of another type are 400 with the parameter and the value", asy
     { stop: [""] },
     { stop: Array.from({ length: 17 }, () => "a") },
     { logit_bias: { abc: 1 } },
+    ...["01", "+1", " 1", "1 ", "1.0", "1e1", "-0", "-01", "", "0x1", "\u0661"].map((key) => ({ logit_bias: { [key]: 1 } })),
     { logit_bias: { "1": "x" } },
     { logit_bias: [1] },
     { bad_words: "a" },

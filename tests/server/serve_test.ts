@@ -2,6 +2,7 @@ import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/ass
 import OpenAI from "openai";
 import type { ServerOptions } from "../../src/server/options.ts";
 import { type RunningServer, serve } from "../../src/server/serve.ts";
+import { RawConnection, rawPost, withFakeServer } from "./fake_server.ts";
 import { eventsOf, FakeEngine, fakeModel, HELLO, say, tick } from "./fakes.ts";
 
 async function withServer(
@@ -162,6 +163,36 @@ Deno.test("draining lets a stream end, and ends it with an error event when it t
     assertEquals([engine.numLive, engine.numListeners], [0, 0]);
     await assertRejects(() => fetch(`${server.url}/health`));
   }
+});
+
+Deno.test("while it drains, new requests are told so on old and new connections, and health says it", async () => {
+  const engine = new FakeEngine(() => ({ tokens: [97], isStalled: true }));
+  await withFakeServer(engine, {}, async (server) => {
+    const running = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...HELLO, stream: true }),
+    });
+    using kept = await RawConnection.open(server.port);
+    await kept.send("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assertMatch(await kept.read(/\}$/), /"status":"ok"/);
+    const drained = server.drain(60_000);
+    using fresh = await RawConnection.open(server.port);
+    for (const connection of [kept, fresh]) {
+      await connection.send(rawPost("/v1/chat/completions", JSON.stringify(HELLO)));
+      const text = await connection.read();
+      assertMatch(text, /^HTTP\/1\.1 503 /);
+      assertMatch(text, /\r\nretry-after: 5\r\n/);
+      assertMatch(text, /\r\nconnection: close\r\n/);
+      assertMatch(text, /"code":"shutting_down"/);
+    }
+    const health = await fetch(`${server.url}/health`);
+    assertEquals([health.status, (await health.json()).status], [503, "draining"]);
+    assertEquals([(await fetch(`${server.url}/v1/models`)).status, engine.numLive], [503, 1]);
+    await running.body!.cancel();
+    await drained;
+    await assertRejects(() => fetch(`${server.url}/health`));
+  });
 });
 
 Deno.test("a second call of drain does not wait", async () => {

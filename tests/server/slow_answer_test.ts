@@ -50,7 +50,7 @@ Deno.test("a late answer is the same JSON as one that comes at once, with white 
 });
 
 Deno.test("the log and the metrics have the whole time of a late answer, and its client's leaving", async () => {
-  const { post, log, get, app } = testApp(lateEngine("late"));
+  const { post, log, get, app } = testApp(lateEngine("late"), { nowMs: () => performance.timeOrigin + performance.now() });
   await (await post(CHAT, HELLO)).text();
   assertMatch(log[0]!, /200 {2}\d{3,} ms {2}prompt \d+ {2}generated 5/);
   await (await post(CHAT, HELLO)).body!.cancel();

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "features.h"
 #include "vector_math.h"
 #include "workers.h"
 
@@ -51,11 +52,7 @@ typedef struct call {
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
 #include "attention_kernels.h"
-static bool has_avx512(void) {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512bw");
-}
-static int lanes(void) { return has_avx512() ? 16 : 8; }
+static int lanes(void) { return cpu_has_avx512() ? 16 : 8; }
 #else
 #define NAME(x) base_##x
 #define TARGET
@@ -66,7 +63,7 @@ static int lanes(void) { return 4; }
 
 static void attend_group(const call* c, const query_group* g) {
 #if defined(__x86_64__)
-  if (has_avx512()) avx512_attend(c, g);
+  if (cpu_has_avx512()) avx512_attend(c, g);
   else avx2_attend(c, g);
 #else
   base_attend(c, g);

@@ -1,6 +1,8 @@
 /* The one file that sees MLX's C++: mlx-c offers custom kernels for GPUs only. */
 #include "host_op.h"
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +17,8 @@
 namespace {
 
 namespace mx = mlx::core;
+
+std::atomic<bool> are_used = true;
 
 host_tensor describe(const mx::array& a) {
   host_tensor t = {};
@@ -82,7 +86,12 @@ mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_b
 
 }  // namespace
 
-bool host_ops_available(const scope* s) { return static_cast<mx::Stream*>(s->stream.ctx)->device == mx::Device::cpu; }
+void host_ops_configure() {
+  const char* kernels = std::getenv("ROWLOCK_CPU_KERNELS");
+  are_used = kernels == nullptr || std::strcmp(kernels, "mlx") != 0;
+}
+
+bool host_ops_available(const scope* s) { return are_used && static_cast<mx::Stream*>(s->stream.ctx)->device == mx::Device::cpu; }
 
 mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
                   const int* shape, int num_dims, mlx_dtype dtype) {

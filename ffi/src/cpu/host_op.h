@@ -24,6 +24,9 @@ typedef struct host_tensor {
 typedef void (*host_kernel)(const void* params, const host_tensor* inputs, void* output);
 
 #ifdef ROWLOCK_HOST_OPS
+/* Reads the off switch: with ROWLOCK_CPU_KERNELS=mlx in the environment, models loaded from now on are computed by MLX's kernels. */
+void host_ops_configure(void);
+
 /* Whether the scope's operations run on MLX's CPU backend, and may so have kernels of our own. */
 bool host_ops_available(const scope* s);
 
@@ -36,6 +39,7 @@ mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t param
 mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
 #else
 /* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */
+static inline void host_ops_configure(void) {}
 static inline bool host_ops_available(const scope* s) { return (void)s, false; }
 static inline mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
                                 const int* shape, int num_dims, mlx_dtype dtype) {

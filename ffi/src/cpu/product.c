@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../number_formats.h"
+#include "features.h"
 #include "workers.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -60,10 +61,6 @@ void product_weights_row(const product_weights* w, int64_t row, float* values) {
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define LANES 8
 #include "product_kernels.h"
-static bool has_avx512(void) {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512bw");
-}
 #else
 #define NAME(x) base_##x
 #define TARGET
@@ -77,7 +74,7 @@ static void part(void* work, int index, int count) {
   int first = (int)((int64_t)num_blocks * index / count) * COLUMNS, last = (int)((int64_t)num_blocks * (index + 1) / count) * COLUMNS;
   if (last > p->w->n) last = p->w->n;
 #if defined(__x86_64__)
-  if (has_avx512()) avx512_columns(p, first, last);
+  if (cpu_has_avx512()) avx512_columns(p, first, last);
   else avx2_columns(p, first, last);
 #else
   base_columns(p, first, last);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "features.h"
 #include "sgemm.h"
 #include "workers.h"
 
@@ -40,15 +41,8 @@ static inline int rows_that_stay_cached(int k) {
 #define DOT_COLUMNS 2
 #define SUM_ROWS 3
 #include "skinny_kernels.h"
-static bool has_avx512(void) {
-  static int answer = -1;
-  if (answer < 0)
-    answer = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512bw");
-  return answer == 1;
-}
 bool sgemm_can_stream(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-#define DISPATCH(call) (has_avx512() ? avx512_##call : base_##call)
+#define DISPATCH(call) (cpu_has_avx512() ? avx512_##call : base_##call)
 #else
 #define NAME(x) base_##x
 #define TARGET

@@ -5,6 +5,7 @@
 import type { SettingsOf } from "../command.ts";
 import { integer, text, texts, UsageError } from "../flags.ts";
 import { type ChildServer, startChildServer } from "./child_server.ts";
+import { describeServer } from "./describe_server.ts";
 import { caseKey, report, type Sample } from "./report.ts";
 import { type BenchServer, timeStream } from "./stream_client.ts";
 import { type Mode, MODES, requestBody } from "./workload.ts";
@@ -25,7 +26,10 @@ export async function bench(settings: BenchSettings): Promise<void> {
   const rows = parseRows(settings.rows);
   const own = await startOwn(settings, Math.max(...rows));
   try {
-    const servers = [{ name: "rowlock", url: own.url, model: "default" }, ...await Promise.all(settings.peer.map(describePeer))];
+    const servers = [
+      { name: "rowlock", url: own.url, model: "default" },
+      ...await Promise.all(settings.peer.map((url) => describeServer("--peer", url))),
+    ];
     const samples = await runAll(servers, rows, settings);
     console.log(`${settings.tokens} tokens each, median of ${settings.repeats}\n\n${report(servers, rows, samples)}`);
   } finally {
@@ -43,14 +47,11 @@ function parseRows(list: string): number[] {
 }
 
 async function startOwn({ url, model }: BenchSettings, numRows: number): Promise<ChildServer> {
-  if (url !== null) return { url: url.replace(/\/+$/, ""), stop: () => Promise.resolve() };
+  if (url !== null) {
+    const { name } = await describeServer("--url", url);
+    return { url: name, stop: () => Promise.resolve() };
+  }
   return await startChildServer(["--max-batch", `${numRows}`, ...(model === null ? [] : ["--model", model])]);
-}
-
-async function describePeer(url: string): Promise<BenchServer> {
-  const base = url.replace(/\/+$/, "").replace(/\/v1$/, "");
-  const answer: { data?: { id?: string }[] } = await (await fetch(`${base}/v1/models`)).json();
-  return { name: base, url: base, model: answer.data?.[0]?.id ?? "default" };
 }
 
 /** Servers take turns within every case, so that what else the machine does hits all of them alike. */

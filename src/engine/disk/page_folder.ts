@@ -27,7 +27,7 @@ export class PageFolder {
     const found = await this.#look(key, readParts);
     if (found !== null && !lacks(found, image)) return 0;
     const numBytes = pageFileBytes(image);
-    if (!await this.space.reserve(numBytes)) throw new Error(`There is no room for ${numBytes} bytes`);
+    if (!await this.space.reserve(numBytes)) throw new Error(`There is no room for ${numBytes} bytes: ${this.space.limitText}`);
     const path = this.#path(key);
     const part = `${path.slice(0, -PAGE_SUFFIX.length)}.${crypto.randomUUID()}${PART_SUFFIX}`;
     try {

@@ -38,6 +38,11 @@ export class PageSpace {
     return this.#heldBytes;
   }
 
+  /** What there is room within. */
+  get limitText(): string {
+    return `all pages may have ${this.maxBytes}, and ${SPARE_BYTES} of the file system stay free`;
+  }
+
   /** Makes room for `numBytes`, which are written next. @returns false when they do not fit, whatever goes. */
   async reserve(numBytes: number): Promise<boolean> {
     if (numBytes > (1 - FREE_SHARE) * this.maxBytes) return false;

@@ -8,7 +8,11 @@ import { refuseUnsupported, UNSUPPORTED_IN_CHAT } from "../schemas/unsupported.t
 import { checkTokenIds } from "../served_model.ts";
 import type { Exchange } from "../exchange.ts";
 import type { AppServices } from "../services.ts";
+import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 import { nameToken } from "../token_names.ts";
+
+const TURN_TOKENS = 8192;
+const encoder = new TextEncoder();
 
 /** POST /tokenize */
 export async function tokenize({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
@@ -32,7 +36,7 @@ export async function detokenize({ pool, options }: AppServices, { request }: Ex
   const model = pool.find(fields.model).served;
   const tokenizer = requireTokenizer(model, "tokens");
   checkTokenIds(fields.tokens, model.loaded.vocabSize, "tokens");
-  const content = fields.tokens.length === 0 ? "" : tokenizer.decode(fields.tokens, { keepSpecial: fields.keep_special ?? false });
+  const content = await decodeInTurns(tokenizer, fields.tokens, fields.keep_special ?? false);
   const body: DetokenizeResponse = { content };
   return Response.json(body);
 }
@@ -47,4 +51,20 @@ export async function applyTemplate({ pool, options }: AppServices, { request }:
     prompt: chatPromptText(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} }),
   };
   return Response.json(body);
+}
+
+/** `tokenizer.decode`, a part at a time, so that no stream waits for a long list. */
+async function decodeInTurns(tokenizer: Tokenizer, ids: readonly number[], keepSpecial: boolean): Promise<string> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let text = "";
+  for (let start = 0; start < ids.length; start += TURN_TOKENS) {
+    if (start > 0) await new Promise((resolve) => setTimeout(resolve, 0));
+    for (const id of ids.slice(start, start + TURN_TOKENS)) {
+      const isShown = keepSpecial && tokenizer.isSpecial(id);
+      const bytes = isShown ? encoder.encode(tokenizer.decode([id], { keepSpecial })) : tokenizer.tokenBytes(id);
+      text += decoder.decode(bytes, { stream: true });
+    }
+  }
+  text += decoder.decode();
+  return tokenizer.stripsLeadingSpace && text.startsWith(" ") ? text.slice(1) : text;
 }

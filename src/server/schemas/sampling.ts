@@ -32,7 +32,7 @@ const words = (description: string, maxItems: number, maxLength: number): z.ZodT
 
 const logitBias = z.record(z.string(), number("Added to the token's logit", { min: -100, max: 100 }), {
   error: (issue) => `must be an object of token ids and numbers; found ${show(issue.input)}`,
-}).meta({ description: "Token id → number added to its logit." });
+}).meta({ description: "Token id, as a decimal number without sign or leading zeros → number added to its logit." });
 
 const UNIT = { min: 0, max: 1 };
 const REPETITION = { min: 1e-6, max: 100, also: [0] };
@@ -70,7 +70,7 @@ export const SAMPLING_SHAPE = {
   logit_bias: optional(logitBias),
   min_tokens: optional(integer("End-of-sequence tokens are banned until this many tokens are generated.", { min: 0, max: Infinity })),
   ignore_eos: optional(boolean("Go on after an end-of-sequence token.")),
-  bad_words: optional(words("Texts that must not be generated.", 256, 256)),
+  bad_words: optional(words("Texts that must not be generated, of at most 8192 characters together.", 256, 256)),
   allowed_token_ids: optional(tokenIds("Only these tokens may be drawn.")),
 };
 
