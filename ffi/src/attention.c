@@ -73,8 +73,10 @@ static void write_cache(forward* f, mlx_array* cached, mlx_array x) {
   if (s->status == RL_OK) cache_replace(cached, updated);
 }
 
-static void host_write(forward* f, mlx_array* cached, mlx_array x) {
-  mlx_array updated = op_host_in_place(f->s, host_write_cache, "", 0, (const mlx_array[]){*cached, x, f->scatter_slots, f->scatter_positions}, 4);
+static void host_write(forward* f, mlx_array* cached, mlx_array x, int first_head) {
+  write_cache_params params = {first_head};
+  const mlx_array inputs[] = {*cached, x, f->scatter_slots, f->scatter_positions};
+  mlx_array updated = op_host_in_place(f->s, host_write_cache, &params, sizeof params, inputs, 4);
   if (f->s->status == RL_OK) cache_replace(cached, updated);
 }
 
@@ -95,23 +97,34 @@ static bool plan_host_tokens(forward* f) {
 /* The kernel keeps a vector of queries for each feature on its stack. */
 enum { HOST_MAX_HEAD_DIM = 512 };
 
-static mlx_array attend_on_host(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
+/* Queries are the first `num_heads` heads of q, keys those of k from `first_key_head` on: both may be one tensor. */
+static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_heads, mlx_array k, int first_key_head, mlx_array v, float scale,
+                                int window) {
   scope* s = f->s;
   mlx_array* cached = f->cache->layers[layer].arrays;
-  host_write(f, &cached[STATE_KEYS], k);
-  host_write(f, &cached[STATE_VALUES], v);
+  host_write(f, &cached[STATE_KEYS], k, first_key_head);
+  host_write(f, &cached[STATE_VALUES], v, 0);
   if (!plan_host_tokens(f)) return mlx_array_empty;
-  attention_params params = {scale, window};
+  attention_params params = {scale, num_heads, window};
   const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->seen_slots, f->seen, f->seen_from};
-  return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, mlx_array_dim(q, 1) * mlx_array_dim(q, 2)),
-                 MLX_FLOAT32);
+  return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, num_heads * mlx_array_dim(q, 2)), MLX_FLOAT32);
+}
+
+static bool attends_on_host(forward* f, mlx_array q) {
+  return host_ops_available(f->s) && mlx_array_dtype(q) == MLX_FLOAT32 && mlx_array_dim(q, 2) <= HOST_MAX_HEAD_DIM;
+}
+
+mlx_array attend_joined(forward* f, int layer, mlx_array qk, int num_heads, mlx_array v, float scale, int window) {
+  if (f->s->status != RL_OK) return mlx_array_empty;
+  if (attends_on_host(f, qk)) return attend_on_host(f, layer, qk, num_heads, qk, num_heads, v, scale, window);
+  mlx_array q = op_slice(f->s, qk, 1, 0, num_heads), k = op_slice(f->s, qk, 1, num_heads, num_heads + f->model->num_kv_heads);
+  return attend(f, layer, q, k, v, scale, window);
 }
 
 mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window) {
   scope* s = f->s;
   if (s->status != RL_OK) return mlx_array_empty;
-  if (host_ops_available(s) && mlx_array_dtype(q) == MLX_FLOAT32 && mlx_array_dim(q, 2) <= HOST_MAX_HEAD_DIM)
-    return attend_on_host(f, layer, q, k, v, scale, window);
+  if (attends_on_host(f, q)) return attend_on_host(f, layer, q, mlx_array_dim(q, 1), k, 0, v, scale, window);
   write_cache(f, &f->cache->layers[layer].arrays[STATE_KEYS], k);
   write_cache(f, &f->cache->layers[layer].arrays[STATE_VALUES], v);
   mlx_array parts[f->num_runs];

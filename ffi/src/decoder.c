@@ -130,7 +130,5 @@ mlx_array head_norm(scope* s, mlx_array qk, mlx_array weight, float eps) {
 }
 
 mlx_array attend_heads(forward* f, const decoder* d, int layer, heads h, float scale, int window) {
-  int q = d->num_heads;
-  mlx_array queries = op_slice(f->s, h.qk, 1, 0, q), keys = op_slice(f->s, h.qk, 1, q, q + d->num_kv_heads);
-  return attend(f, layer, queries, keys, h.v, scale, window);
+  return attend_joined(f, layer, h.qk, d->num_heads, h.v, scale, window);
 }

@@ -49,4 +49,7 @@ mlx_array rope_apply(scope* s, const rope_tables* t, mlx_array x, int head_dim, 
  * [tokens, heads * head dim]. `window` > 0 looks at that many last positions only. */
 mlx_array attend(forward* f, int layer, mlx_array q, mlx_array k, mlx_array v, float scale, int window);
 
+/* The same with queries and keys in one tensor, [tokens, num_heads + kv heads, head dim]. */
+mlx_array attend_joined(forward* f, int layer, mlx_array qk, int num_heads, mlx_array v, float scale, int window);
+
 #endif

@@ -36,7 +36,18 @@ static product_weights host_weights(const matrix* m, int num_dims) {
 static void run_product(const void* params, const host_tensor* inputs, void* output) {
   product_weights w = *(const product_weights*)params;
   w.data = inputs[1].data;
-  product(&w, inputs[0].data, inputs[0].strides[0], inputs[0].shape[0], w.has_bias ? inputs[2].data : NULL, output, w.n);
+  const host_tensor* x = &inputs[0];
+  const float* bias = w.has_bias ? inputs[2].data : NULL;
+  if (x->strides[1] == 1 || w.k == 1) {
+    product(&w, x->data, x->strides[0], x->shape[0], bias, output, w.n);
+    return;
+  }
+  /* A view whose features are apart, which no architecture makes for more than a few rows. */
+  float row[w.k];
+  for (int i = 0; i < x->shape[0]; i++) {
+    for (int k = 0; k < w.k; k++) row[k] = ((const float*)x->data)[i * x->strides[0] + k * x->strides[1]];
+    product(&w, row, w.k, 1, bias, (float*)output + (size_t)i * (size_t)w.n, w.n);
+  }
 }
 
 static mlx_array host_product(scope* s, const matrix* m, mlx_array x, mlx_array bias) {
@@ -44,7 +55,7 @@ static mlx_array host_product(scope* s, const matrix* m, mlx_array x, mlx_array 
   product_weights w = host_weights(m, 2);
   w.has_bias = bias.ctx != NULL;
   for (int i = 0; i < num_dims; i++) shape[i] = mlx_array_dim(x, i);
-  x = op_copy(s, op_reshape(s, x, SHAPE(-1, m->columns)));
+  if (num_dims != 2) x = op_reshape(s, x, SHAPE(-1, m->columns));
   if (s->status != RL_OK) return mlx_array_empty;
   mlx_array y = op_host(s, run_product, &w, sizeof w, (const mlx_array[]){x, m->values, bias}, 2 + w.has_bias, SHAPE(mlx_array_dim(x, 0), w.n),
                         MLX_FLOAT32);

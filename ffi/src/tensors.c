@@ -104,6 +104,12 @@ void tensors_close(tensor_table* table) {
   *table = (tensor_table){0};
 }
 
+void tensor_release(const tensor* t, uint64_t from, uint64_t to) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t start = ((uintptr_t)t->data + from + page - 1) / page * page, end = ((uintptr_t)t->data + to) / page * page;
+  if (start < end) madvise((void*)start, end - start, MADV_DONTNEED);
+}
+
 const tensor* tensors_find(const tensor_table* table, const char* name) {
   tensor key = {.name = name};
   if (table->num_tensors == 0) return NULL;

@@ -38,6 +38,10 @@ typedef struct tensor_table {
 int32_t tensors_open(tensor_table* table, const char* text);
 void tensors_close(tensor_table* table);
 
+/* Bytes [from, to) of a tensor were read and are not needed for now: their pages leave this process's memory, where they would stand beside
+ * what was made of them. They stay readable, from the system's cache or the file. */
+void tensor_release(const tensor* t, uint64_t from, uint64_t to);
+
 /* NULL when there is none of that name. */
 const tensor* tensors_find(const tensor_table* table, const char* name);
 

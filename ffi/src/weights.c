@@ -120,17 +120,31 @@ typedef struct matrix_buffers {
   size_t value_bytes, scale_bytes; /* of one row */
 } matrix_buffers;
 
+/* What was read of a file is given back in steps of so many bytes: a load takes little more than the weights. */
+enum { RELEASE_BYTES = 32 << 20 };
+
+static uint64_t row_bytes(const stored_matrix* m, const tensor* t) { return t->num_bytes / (uint64_t)m->num_rows; }
+
+static void release_rows(const stored_matrix* m, int64_t from, int64_t to) {
+  const tensor* tensors[] = {m->values, m->scales, m->biases};
+  for (int i = 0; i < 3; i++)
+    if (tensors[i] != NULL) tensor_release(tensors[i], row_bytes(m, tensors[i]) * (uint64_t)from, row_bytes(m, tensors[i]) * (uint64_t)to);
+}
+
 static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffers b) {
   for (int64_t expert = 0; expert < (p->num_experts > 0 ? p->num_experts : 1); expert++) {
     for (int i = 0; i < p->num_parts; i++) {
       const stored_matrix* source = &p->sources[expert * p->sources_stride + i];
-      int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0;
+      int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0, end = first + p->parts[i].rows, kept = first;
       for (int64_t r = 0; r < p->parts[i].rows; r++) {
         int64_t row = first + stored_row(r, p->parts[i].head_dim);
         if (format->blocks != BLOCKS_NONE) stored_matrix_blocks(source, row, format->blocks, b.values);
         else if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b.values);
         else stored_matrix_packed(source, row, format, b.values, b.scales, b.biases);
         b.values += b.value_bytes, b.scales += b.scale_bytes, b.biases += b.scale_bytes;
+        if (first + r + 1 < end && (uint64_t)(first + r + 1 - kept) * row_bytes(source, source->values) < RELEASE_BYTES) continue;
+        release_rows(source, kept, first + r + 1);
+        kept = first + r + 1;
       }
     }
   }

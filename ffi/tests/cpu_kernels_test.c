@@ -131,7 +131,7 @@ typedef struct attention_case {
 } attention_case;
 
 static void attend_tokens(const attention_case* c, float* q, int num_tokens, int32_t* slots, int32_t* seen, float* out) {
-  attention_params params = {0.3f, c->window};
+  attention_params params = {0.3f, c->heads, c->window};
   host_tensor inputs[] = {tensor_of(q, 3, (int[]){num_tokens, c->heads, c->dim}),
                           tensor_of(c->keys, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, c->dim}),
                           tensor_of(c->values, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, c->dim}), tensor_of(slots, 1, &num_tokens),
@@ -187,17 +187,18 @@ static void test_write_cache(void) {
   float cache[SLOTS * HEADS * ROOM * DIM] = {0}, x[3 * 4 * DIM];
   int32_t slots[] = {2, 0, 0}, positions[] = {3, 0, 1};
   fill(x, 3 * 4 * DIM);
-  host_tensor view = tensor_of(x, 3, (int[]){3, 4, DIM}); /* the first two of four heads */
+  host_tensor view = tensor_of(x, 3, (int[]){3, 4, DIM}); /* of four heads, two from the second on */
   view.shape[1] = HEADS;
   host_tensor inputs[] = {tensor_of(cache, 4, (int[]){SLOTS, HEADS, ROOM, DIM}), view, tensor_of(slots, 1, (int[]){3}),
                           tensor_of(positions, 1, (int[]){3})};
-  host_write_cache(NULL, inputs, cache);
+  write_cache_params params = {1};
+  host_write_cache(&params, inputs, cache);
   int num_written = 0;
   for (int i = 0; i < SLOTS * HEADS * ROOM * DIM; i++) num_written += cache[i] != 0;
   CHECK(num_written == 3 * HEADS * DIM);
   for (int t = 0; t < 3; t++)
     for (int h = 0; h < HEADS; h++)
-      CHECK(memcmp(cache + ((slots[t] * HEADS + h) * ROOM + positions[t]) * DIM, x + (t * 4 + h) * DIM, DIM * sizeof *x) == 0);
+      CHECK(memcmp(cache + ((slots[t] * HEADS + h) * ROOM + positions[t]) * DIM, x + (t * 4 + 1 + h) * DIM, DIM * sizeof *x) == 0);
 }
 
 /* ---- element-wise ---- */

@@ -51,6 +51,18 @@ export const PREFIX_MUTANTS: readonly Mutant[] = [
     test: "tests/engine/prefix_disk_test.ts",
   },
   {
+    file: "src/engine/engine_server.ts",
+    find: "if (isWaiting) this.#idleTimer = setTimeout(() => this.#wake(), STALL_MS);",
+    replace: "if (isWaiting) void STALL_MS;",
+    test: "tests/engine/engine_server_test.ts",
+  },
+  {
+    file: "src/engine/engine_server.ts",
+    find: "if (core.hasWork) this.#wake();",
+    replace: "if (core.hasWork) return;",
+    test: "tests/engine/engine_server_test.ts",
+  },
+  {
     file: "src/engine/disk/page_file.ts",
     find: "update(header.subarray(0, CHECKSUM_AT))",
     replace: "update(header.subarray(16, CHECKSUM_AT))",

@@ -1,5 +1,5 @@
 import type { ModelBackend } from "./backend.ts";
-import { openDisk } from "./disk/disk_client.ts";
+import { openPrefixDisk } from "./disk/disk_client.ts";
 import type { PageDisk } from "./disk/page_disk.ts";
 import { EngineCore } from "./engine_core.ts";
 import type { Failure } from "./failure.ts";
@@ -28,7 +28,11 @@ export class EngineServer {
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #turns = new Turns();
 
-  constructor(readonly port: EnginePort, readonly loadBackend: (options: EngineOptions) => ModelBackend) {}
+  constructor(
+    readonly port: EnginePort,
+    readonly loadBackend: (options: EngineOptions) => ModelBackend,
+    readonly openDisk: (options: EngineOptions) => PageDisk | null = openPrefixDisk,
+  ) {}
 
   handle(message: ToEngine): void {
     try {
@@ -57,7 +61,7 @@ export class EngineServer {
   #load(options: EngineOptions): void {
     const startMs = performance.now();
     // First: it gets ready while the model is loaded.
-    this.#disk = openDisk(options);
+    this.#disk = this.openDisk(options);
     const backend = this.loadBackend(options);
     const speculation = makeSpeculation(options, backend);
     this.#core = new EngineCore(backend, options, undefined, speculation, this.#disk);

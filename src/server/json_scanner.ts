@@ -2,6 +2,8 @@ import { ApiError } from "./errors.ts";
 
 /** Named values in a body: as many as a bias for every token of a vocabulary needs, and few enough to be parsed at once. */
 const MAX_KEYS = 1 << 16;
+/** Names of fields are shorter. */
+const MAX_FIELD_CHARS = 64;
 /** Items of all lists of a body together. */
 const MAX_ITEMS = 1 << 19;
 
@@ -16,6 +18,10 @@ export class JsonScanner {
   #numItems = 0;
   #isInString = false;
   #isEscaped = false;
+  /** The beginning of the newest text of the outermost object: a key, or a value. */
+  #text = "";
+  /** The field of the body that is being read. */
+  #field: string | null = null;
 
   /** @param maxDepth arrays and objects inside one another: a value that is too deep would break every recursive reader. */
   constructor(maxDepth: number) {
@@ -29,25 +35,35 @@ export class JsonScanner {
       if (this.#isInString) this.#stepInString(code);
       else this.#step(code);
     }
-    if (this.#numKeys > MAX_KEYS) throw tooMuch(`hold ${MAX_KEYS} named values`);
-    if (this.#numItems > MAX_ITEMS) throw tooMuch(`hold ${MAX_ITEMS} items`);
+    if (this.#numKeys > MAX_KEYS) this.#refuse(`hold ${MAX_KEYS} named values`);
+    if (this.#numItems > MAX_ITEMS) this.#refuse(`hold ${MAX_ITEMS} items`);
   }
 
   #stepInString(code: number): void {
     if (this.#isEscaped) this.#isEscaped = false;
     else if (code === 0x5c) this.#isEscaped = true;
     else if (code === 0x22) this.#isInString = false;
+    else if (this.#depth === 1 && this.#text.length < MAX_FIELD_CHARS) this.#text += String.fromCharCode(code);
   }
 
   #step(code: number): void {
-    if (code === 0x22) this.#isInString = true;
-    else if (code === 0x2c) this.#numItems++;
-    else if (code === 0x3a) this.#numKeys++;
-    else if (code === 0x5d || code === 0x7d) this.#depth--;
-    else if ((code === 0x5b || code === 0x7b) && ++this.#depth > this.#maxDepth) throw tooMuch(`nest ${this.#maxDepth} arrays and objects`);
+    if (code === 0x22) {
+      this.#isInString = true;
+      this.#text = "";
+    } else if (code === 0x2c) {
+      this.#numItems++;
+    } else if (code === 0x3a) {
+      this.#numKeys++;
+      if (this.#depth === 1) this.#field = this.#text;
+    } else if (code === 0x5d || code === 0x7d) {
+      this.#depth--;
+    } else if ((code === 0x5b || code === 0x7b) && ++this.#depth > this.#maxDepth) {
+      this.#refuse(`nest ${this.#maxDepth} arrays and objects`);
+    }
   }
-}
 
-function tooMuch(limit: string): ApiError {
-  return new ApiError(400, `The request body may ${limit}; found more`, { code: "invalid_json" });
+  #refuse(limit: string): never {
+    const place = this.#field === null ? "" : `, in ${JSON.stringify(this.#field)}`;
+    throw new ApiError(400, `The request body may ${limit}; found more${place}`, { code: "invalid_json", param: this.#field });
+  }
 }

@@ -63,8 +63,6 @@ class StreamedBody implements UnderlyingDefaultSource<Uint8Array> {
     if (text !== "") this.#enqueue(text);
     // The reader that has taken the text may have asked for more, and learnt of the end, by now.
     if (!this.source.isEnded || this.#isOver) return;
-    // What breaks a body off overtakes what is not read yet.
-    if (this.source.isBroken && text !== "") return;
     this.#end();
     if (this.source.isBroken) this.#controller!.error(new BrokenOffError("The answer was broken off"));
     else this.#controller!.close();

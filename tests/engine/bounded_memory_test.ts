@@ -183,24 +183,23 @@ for (const kind of ["mtp", "eagle3", "dflash"] as const) {
 
 Deno.test("the youngest row gives way, goes to the front of the queue, and comes back when the others have left room", () => {
   const { run } = budgetedRun(256, { maxBatch: 3 });
-  // Two rows fit while they are short.
-  const [first, second, third] = [
+  // Two rows fit while they are short; the last one never fits beside them.
+  const requests = [
     request("first", { maxTokens: 150 }),
     request("second", { maxTokens: 140 }),
     request("third", { maxTokens: 5 }),
+    request("behind", { promptIds: Array(100).fill(7), maxTokens: 5 }),
   ];
-  run.submit(first, second, third);
+  run.submit(...requests);
   const namesOf = (list: readonly { readonly id: string }[]): string[] => list.map(({ id }) => id);
   run.step();
   assertEquals(namesOf(run.core.scheduler.rows.sequences), ["first", "second", "third"]);
   while (run.core.scheduler.rows.numRows > 1) run.step();
-  assertEquals([namesOf(run.core.scheduler.rows.sequences), namesOf(run.core.scheduler.waiting)], [["first"], ["second"]]);
-  const numTold = run.tokens("second").length;
-  run.submit(request("late", { maxTokens: 60 }));
-  assertEquals(namesOf(run.core.scheduler.waiting), ["second", "late"]);
-  assert(numTold > 100, `It gave way after ${numTold} tokens`);
+  assertEquals(namesOf(run.core.scheduler.rows.sequences), ["first"]);
+  assertEquals(namesOf(run.core.scheduler.waiting), ["second", "behind"]);
+  assert(run.tokens("second").length > 100, `It gave way after ${run.tokens("second").length} tokens`);
   run.finish();
-  checkContents(run, [first, second, third, request("late", { maxTokens: 60 })]);
+  checkContents(run, requests);
   assertEquals(run.core.stats().preemptions, 1);
 });
 
@@ -245,18 +244,19 @@ Deno.test("what a row that gave way left in its slot, numbers or not, does not r
   checkContents(run, [request("a", { maxTokens: 40 }), request("b", { maxTokens: 40 }), request("next", { promptIds: [5] })]);
 });
 
-Deno.test("prefix pages give way before any row does, the least recently used first", () => {
-  const { run, backend } = budgetedRun(64 * 12, { maxBatch: 2, prefixCacheBytes: 64 * TOKEN_BYTES * 8, prefillChunk: 64 });
+Deno.test("prefix pages give way before any row does, the least recently used first and no more than has to be", () => {
+  const { run, backend } = budgetedRun(64 * 14, { maxBatch: 2, prefixCacheBytes: 64 * TOKEN_BYTES * 8, prefillChunk: 64 });
   const prompt = (seed: number): number[] => Array.from({ length: 130 }, (_, i) => (i * seed) % 20);
   for (const seed of [1, 3, 7]) run.submit(request(`s${seed}`, { promptIds: prompt(seed), maxTokens: 2 })).finish();
   assertEquals(backend.pages.size, 6);
-  run.submit(
-    request("long", { promptIds: Array(300).fill(9), maxTokens: 80 }),
-    request("other", { promptIds: Array(30).fill(8), maxTokens: 5 }),
-  ).finish();
-  assertEquals(run.core.stats().preemptions, 0);
-  assert((run.core.stats().prefix?.evictions ?? 0) > 0);
-  checkContents(run, [request("long", { promptIds: Array(300).fill(9), maxTokens: 80 })]);
+  // Two slots of 384 tokens leave room for two pages.
+  const long = request("long", { promptIds: Array(300).fill(9), maxTokens: 80, cachePrompt: false });
+  const other = request("other", { promptIds: Array(30).fill(8), maxTokens: 5, cachePrompt: false });
+  run.submit(long, other).finish();
+  checkContents(run, [long, other]);
+  assertEquals([run.core.stats().preemptions, backend.pages.size], [0, 2]);
+  run.submit(request("again", { promptIds: prompt(7) })).finish();
+  assertEquals(run.answers.get("again")?.updates[0]?.cachedTokens, 128);
 });
 
 Deno.test("a request waits while it would make every row's slot too long, nobody overtakes it, and it gets its turn", () => {

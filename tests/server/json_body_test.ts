@@ -99,6 +99,7 @@ Deno.test("an exact seed is the body's own, whatever its texts and its other fie
   assertEquals(await read(`{"a":"\\"seed\\": 18446744073709551614,","seed" :\n ${seed} }`), 18446744073709551615n);
   assertEquals(await read(`{"x":{"seed":99999999999999999999},"seed":${seed}}`), 18446744073709551615n);
   assertEquals(await read(`{"seed":-9223372036854775807,"seed":${seed}}`), 18446744073709551615n);
+  assertEquals(await read(`{"seed":18446744073709551614,"seed":${seed}}`), 18446744073709551615n);
   assertEquals(await read(`{"seed":1e300}`), 1e300);
 });
 
@@ -112,6 +113,8 @@ Deno.test("bodies that take long to parse are refused by what they hold, in part
       assertStringIncludes(error.message, limit);
     }
   }
+  const named = await assertRejects(() => readLong(`{"a":"b","c":{"d":{${keys}}}}`, 1000), ApiError);
+  assertEquals(named.param, "c");
   // What stands in a text is no item.
   const text = `{"a":"${",:".repeat(600_000)}"}`;
   assertEquals((await readLong(text, 1001))["a"], ",:".repeat(600_000));

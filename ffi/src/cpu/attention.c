@@ -11,13 +11,13 @@
 enum { KEY_BLOCK = 128, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
 
 void host_write_cache(const void* params, const host_tensor* inputs, void* output) {
-  (void)params;
+  int first_head = ((const write_cache_params*)params)->first_head;
   const host_tensor *cache = &inputs[0], *x = &inputs[1];
   const int32_t *slots = inputs[2].data, *positions = inputs[3].data;
   int num_heads = cache->shape[1], capacity = cache->shape[2], head_dim = cache->shape[3];
   for (int t = 0; t < x->shape[0]; t++) {
     for (int h = 0; h < num_heads; h++) {
-      const float* from = (const float*)x->data + t * x->strides[0] + h * x->strides[1];
+      const float* from = (const float*)x->data + t * x->strides[0] + (first_head + h) * x->strides[1];
       size_t row = ((size_t)slots[t] * (size_t)num_heads + (size_t)h) * (size_t)capacity + (size_t)positions[t];
       memcpy((float*)output + row * (size_t)head_dim, from, (size_t)head_dim * sizeof *from);
     }
@@ -99,8 +99,9 @@ static void plan_row(call* c, int first, int end) {
 
 void host_attention(const void* params, const host_tensor* inputs, void* output) {
   call c = {.params = *(const attention_params*)params, .q = &inputs[0], .keys = &inputs[1], .values = &inputs[2], .slots = inputs[3].data,
-            .last_seen = inputs[4].data, .window_from = inputs[5].data, .output = output, .num_heads = inputs[0].shape[1],
+            .last_seen = inputs[4].data, .window_from = inputs[5].data, .output = output,
             .num_kv_heads = inputs[1].shape[1], .head_dim = inputs[0].shape[2]};
+  c.num_heads = c.params.num_heads;
   int num_tokens = inputs[0].shape[0];
   for (int first = 0, end; first < num_tokens; first = end) {
     for (end = first + 1; end < num_tokens && c.slots[end] == c.slots[first];) end++;

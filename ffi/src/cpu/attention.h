@@ -4,16 +4,20 @@
 
 #include "host_op.h"
 
-/* Writes x [tokens, kv heads, head dim] into a cache [slots, kv heads, capacity, head dim] at each token's slot and position.
- * Inputs: cache, x, slots [tokens], positions [tokens]. For op_host_in_place; no parameters. */
+/* Writes x [tokens, first_head + kv heads, head dim] into a cache [slots, kv heads, capacity, head dim] at each token's slot and position.
+ * Inputs: cache, x, slots [tokens], positions [tokens]. For op_host_in_place. */
+typedef struct write_cache_params {
+  int first_head; /* of x */
+} write_cache_params;
 void host_write_cache(const void* params, const host_tensor* inputs, void* output);
 
 typedef struct attention_params {
   float scale;
+  int num_heads; /* of q; more may follow in the tensor */
   int window; /* > 0: a token sees only so many positions up to its window_from */
 } attention_params;
 
-/* Inputs: q [tokens, heads, head dim], keys, values [slots, kv heads, capacity, head dim], then int32 [tokens]: slots, last position that is
+/* Inputs: q [tokens, at least num_heads, head dim], keys, values [slots, kv heads, capacity, head dim], then int32 [tokens]: slots, last position that is
  * seen, position that a window ends at. Output [tokens, heads * head dim]. Softmax is taken over blocks of keys with fixed borders (Milakov
  * & Gimelshein, arXiv 1805.02867), so that a token's result depends on its row alone, not on how its prompt was cut. */
 void host_attention(const void* params, const host_tensor* inputs, void* output);

@@ -7,7 +7,7 @@ import type { DiskFigures, PageDisk } from "./page_disk.ts";
 const MAX_WRITING = 2;
 
 /** The disk of an engine; null when it has none. */
-export function openDisk(
+export function openPrefixDisk(
   { prefixDisk, prefixCacheBytes = 0, libraryPath, model, isBatchInvariant, speculation }: EngineOptions,
 ): PageDisk | null {
   if (prefixDisk === undefined || prefixCacheBytes === 0) return null;

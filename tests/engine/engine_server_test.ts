@@ -1,0 +1,136 @@
+/** The worker's message loop with a disk: when it steps, when it waits, and when it ends. */
+import { assert, assertEquals } from "@std/assert";
+import type { PageImage } from "../../src/engine/backend.ts";
+import { EngineServer } from "../../src/engine/engine_server.ts";
+import type { EngineOptions, FromEngine, GenerateRequest } from "../../src/engine/messages.ts";
+import { STALL_MS } from "../../src/engine/prefix_disk.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { FakeDisk } from "./fake_disk.ts";
+import { LIMITS, request, solo, tokensOf } from "./requests.ts";
+
+const OPTIONS: EngineOptions = { ...LIMITS, libraryPath: "", model: { config: {}, tensors: [] }, prefixCacheBytes: 1e6 };
+
+/** A server whose messages are kept. */
+class ServerRun {
+  readonly messages: FromEngine[] = [];
+  readonly disk: FakeDisk;
+  readonly server: EngineServer;
+  isClosed = false;
+  #onMessage: () => void = () => {};
+
+  constructor(pages = new Map<string, PageImage>()) {
+    this.disk = new FakeDisk(pages);
+    const post = (message: FromEngine): void => {
+      this.messages.push(message);
+      this.#onMessage();
+    };
+    this.server = new EngineServer({ post, close: () => void (this.isClosed = true) }, () => new FakeBackend(), () => this.disk);
+    this.server.handle({ type: "load", options: OPTIONS });
+  }
+
+  submit(one: GenerateRequest): void {
+    this.server.handle({ type: "submit", request: one });
+  }
+
+  tokens(id: string): number[] {
+    return this.messages.flatMap((message) => message.type === "step" ? message.updates : []).filter((update) => update.id === id)
+      .flatMap(({ tokens }) => tokens);
+  }
+
+  hasFinished(id: string): boolean {
+    return this.messages.some((message) =>
+      message.type === "step" && message.updates.some((update) => update.id === id && update.finishReason)
+    );
+  }
+
+  async until(isReached: () => boolean): Promise<void> {
+    while (!isReached()) await new Promise<void>((resolve) => this.#onMessage = resolve);
+  }
+
+  /** Serves one request with a disk that answers at once. */
+  async serve(one: GenerateRequest): Promise<void> {
+    this.submit(one);
+    const timer = setInterval(() => {
+      this.disk.answerReads();
+      this.disk.finishWrites();
+    }, 1);
+    await this.until(() => this.hasFinished(one.id) && this.messages.at(-1)?.type === "stats");
+    clearInterval(timer);
+  }
+
+  shutDown(): void {
+    this.server.handle({ type: "shutdown" });
+  }
+}
+
+const PROMPT = Array.from({ length: 200 }, (_, i) => (i * i * 7 + 3) % 200);
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+async function pagesOf(one: GenerateRequest): Promise<Map<string, PageImage>> {
+  const run = new ServerRun();
+  await run.serve(one);
+  run.shutDown();
+  return run.disk.pages;
+}
+
+Deno.test("an engine that only waits for the disk does nothing until that answers, then goes on at once", async () => {
+  const one = request("r", { promptIds: PROMPT });
+  const run = new ServerRun(await pagesOf(one));
+  run.submit(one);
+  await pause(60);
+  assertEquals([run.disk.numReading, run.messages.filter(({ type }) => type === "step").length], [3, 0]);
+  const startMs = performance.now();
+  run.disk.answerReads();
+  await run.until(() => run.hasFinished("r"));
+  assert(performance.now() - startMs < STALL_MS / 2, `It took ${performance.now() - startMs} ms`);
+  assertEquals(run.tokens("r"), tokensOf(solo(one)));
+  run.shutDown();
+  assert(run.isClosed && run.disk.isClosed);
+});
+
+Deno.test("an engine whose disk never answers computes by itself after a while", async () => {
+  const one = request("r", { promptIds: PROMPT });
+  const run = new ServerRun(await pagesOf(one));
+  const startMs = performance.now();
+  run.submit(one);
+  await run.until(() => run.hasFinished("r"));
+  const tookMs = performance.now() - startMs;
+  assert(tookMs >= STALL_MS && tookMs < 3 * STALL_MS, `It took ${tookMs} ms`);
+  assertEquals(run.tokens("r"), tokensOf(solo(one)));
+  run.shutDown();
+});
+
+Deno.test("pages are written while the engine is idle, and figures follow without a step", async () => {
+  const run = new ServerRun();
+  run.submit(request("r", { promptIds: PROMPT }));
+  await pause(30);
+  run.disk.answerReads();
+  await run.until(() => run.hasFinished("r"));
+  const numSteps = run.messages.filter(({ type }) => type === "step").length;
+  while (run.disk.numWriting > 0) run.disk.finishWrites(1);
+  assertEquals([run.disk.pages.size, run.messages.at(-1)?.type], [3, "stats"]);
+  assertEquals(run.messages.filter(({ type }) => type === "step").length, numSteps);
+  run.shutDown();
+});
+
+Deno.test("an engine that is shut down ends when its pages are written, or after two seconds", async () => {
+  for (const isDead of [false, true]) {
+    const run = new ServerRun();
+    run.submit(request("r", { promptIds: PROMPT }));
+    await pause(30);
+    run.disk.answerReads();
+    await run.until(() => run.hasFinished("r"));
+    const startMs = performance.now();
+    run.shutDown();
+    await pause(50);
+    assertEquals(run.isClosed, false);
+    while (!isDead && run.disk.numWriting > 0) run.disk.finishWrites(1);
+    await run.until(() => run.messages.at(-1)?.type === "closed");
+    const tookMs = performance.now() - startMs;
+    assertEquals([run.isClosed, run.disk.isClosed, run.disk.pages.size], [true, true, isDead ? 0 : 3]);
+    assert(isDead ? tookMs >= 1900 && tookMs < 4000 : tookMs < 1500, `It took ${tookMs} ms`);
+  }
+});
