@@ -74,7 +74,7 @@ static void write_cache(forward* f, mlx_array* cached, mlx_array x) {
 }
 
 static void host_write(forward* f, mlx_array* cached, mlx_array x, int first_head) {
-  write_cache_params params = {first_head};
+  write_cache_params params = {first_head, f->cache->model->kv_is_8_bit};
   const mlx_array inputs[] = {*cached, x, f->scatter_slots, f->scatter_positions};
   mlx_array updated = op_host_in_place(f->s, host_write_cache, &params, sizeof params, inputs, 4);
   if (f->s->status == RL_OK) cache_replace(cached, updated);
@@ -94,8 +94,6 @@ static bool plan_host_tokens(forward* f) {
   return f->s->status == RL_OK;
 }
 
-/* The kernel keeps a vector of queries for each feature on its stack. */
-enum { HOST_MAX_HEAD_DIM = 512 };
 
 /* Queries are the first `num_heads` heads of q, keys those of k from `first_key_head` on: both may be one tensor. */
 static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_heads, mlx_array k, int first_key_head, mlx_array v, float scale,
@@ -105,13 +103,14 @@ static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_head
   host_write(f, &cached[STATE_KEYS], k, first_key_head);
   host_write(f, &cached[STATE_VALUES], v, 0);
   if (!plan_host_tokens(f)) return mlx_array_empty;
-  attention_params params = {scale, num_heads, window};
+  attention_params params = {scale, num_heads, f->cache->model->kv_is_8_bit, window};
   const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->seen_slots, f->seen, f->seen_from};
   return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, num_heads * mlx_array_dim(q, 2)), MLX_FLOAT32);
 }
 
 static bool attends_on_host(forward* f, mlx_array q) {
-  return host_ops_available(f->s) && mlx_array_dtype(q) == MLX_FLOAT32 && mlx_array_dim(q, 2) <= HOST_MAX_HEAD_DIM;
+  return f->cache->model->kv_is_8_bit ||
+         (host_ops_available(f->s) && mlx_array_dtype(q) == MLX_FLOAT32 && mlx_array_dim(q, 2) <= HOST_MAX_HEAD_DIM);
 }
 
 mlx_array attend_joined(forward* f, int layer, mlx_array qk, int num_heads, mlx_array v, float scale, int window) {

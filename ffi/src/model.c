@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compute_type.h"
-#include "cpu/host_op.h"
+#include "cpu/attention.h"
 
 static const architecture* const architectures[] = {&gemma3_text, &llama, &phi3, &qwen2, &qwen3, &qwen3_5, &qwen3_moe, &smollm3};
 
@@ -43,8 +43,22 @@ int32_t model_plan_states(rl_model* m) {
     layer_state* state = &m->states[i];
     state->dtypes[STATE_KEYS] = state->dtypes[STATE_VALUES] = m->dtype;
     for (int j = 0; j < 2; j++) state->shapes[j][1] = m->num_kv_heads, state->shapes[j][3] = m->head_dim;
+    if (m->kv_is_8_bit)
+      for (int j = 0; j < 2; j++) state->dtypes[j] = MLX_UINT8, state->shapes[j][3] = m->head_dim + KV_SCALE_BYTES;
     if (m->architecture != NULL && m->architecture->state != NULL) m->architecture->state(m->weights, i, state);
   }
+  return RL_OK;
+}
+
+/* `kv_bits` 8; nothing or 0: keys and values as activations are. */
+static int32_t choose_kv_type(rl_model* m, const config* c) {
+  const char* bits = config_text(c, "kv_bits");
+  if (*bits == '\0' || strcmp(bits, "0") == 0) return RL_OK;
+  if (strcmp(bits, "8") != 0) return rl_fail(RL_ERR_MODEL, "kv_bits is %s, expected 0 or 8", bits);
+  if (!m->uses_host_ops || m->dtype != MLX_FLOAT32 || m->head_dim > HOST_MAX_HEAD_DIM)
+    return rl_fail(RL_ERR_MODEL, "Keys and values of 8 bits are there on a CPU under Linux only, with float32 activations and heads of up to %d",
+                   HOST_MAX_HEAD_DIM);
+  m->kv_is_8_bit = true;
   return RL_OK;
 }
 
@@ -75,9 +89,12 @@ static int32_t load(rl_model* m, config* c, const char* tensors) {
   int32_t status = tensors_open(&table, tensors);
   if (status == RL_OK) status = choose_compute_type(c, &table, m->is_gpu, m->uses_host_ops, &type);
   if (status == RL_OK) {
+    m->dtype = type.dtype;
+    status = choose_kv_type(m, c);
+  }
+  if (status == RL_OK) {
     weights w = {.config = c, .tensors = &table, .dtype = type.dtype, .keeps_stored = type.keeps_stored,
                  .uses_host_ops = m->uses_host_ops && type.dtype == MLX_FLOAT32};
-    m->dtype = type.dtype;
     m->weights = m->architecture->load(&w);
     m->weight_bytes = w.num_bytes;
     status = w.status != RL_OK ? w.status : c->status;

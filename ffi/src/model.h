@@ -43,6 +43,7 @@ struct rl_model {
   int num_layers, num_kv_heads, head_dim, hidden_size, vocab_size;
   uint64_t weight_bytes;
   mlx_dtype dtype; /* of activations and KV */
+  bool kv_is_8_bit; /* keys and values are bytes with scales, see cpu/attention.h */
   layer_state* states; /* of every layer */
   /* Which hidden rows a forward leaves for drafters, see rl_model_capture. */
   int32_t capture_kind;

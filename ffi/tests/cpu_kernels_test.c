@@ -128,13 +128,50 @@ static host_tensor tensor_of(void* data, int num_dims, const int* shape) {
 typedef struct attention_case {
   int heads, kv_heads, dim, window;
   float *keys, *values;
+  uint8_t *key_bytes, *value_bytes; /* of a cache of 8 bits, else NULL */
 } attention_case;
 
+/* The values in a cache of 8 bits, written token by token; `values` becomes what that cache holds. */
+static uint8_t* to_8_bits(const attention_case* c, float* values) {
+  int width = c->dim + KV_SCALE_BYTES;
+  uint8_t* bytes = malloc((size_t)SLOTS * (size_t)c->kv_heads * CAPACITY * (size_t)width);
+  float* token = malloc((size_t)c->kv_heads * (size_t)c->dim * sizeof *token);
+  write_cache_params params = {0, true};
+  for (int32_t slot = 0; slot < SLOTS; slot++)
+    for (int32_t position = 0; position < CAPACITY; position++) {
+      float* heads[c->kv_heads];
+      for (int h = 0; h < c->kv_heads; h++) {
+        heads[h] = values + (((size_t)slot * (size_t)c->kv_heads + (size_t)h) * CAPACITY + (size_t)position) * (size_t)c->dim;
+        memcpy(token + h * c->dim, heads[h], (size_t)c->dim * sizeof *token);
+      }
+      host_tensor inputs[] = {tensor_of(bytes, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, width}), tensor_of(token, 3, (int[]){1, c->kv_heads, c->dim}),
+                              tensor_of(&slot, 1, (int[]){1}), tensor_of(&position, 1, (int[]){1})};
+      host_write_cache(&params, inputs, bytes);
+      for (int h = 0; h < c->kv_heads; h++) {
+        const uint8_t* written = bytes + (((size_t)slot * (size_t)c->kv_heads + (size_t)h) * CAPACITY + (size_t)position) * (size_t)width;
+        float scale, most = 0;
+        memcpy(&scale, written + c->dim, sizeof scale);
+        for (int d = 0; d < c->dim; d++) {
+          most = fmaxf(most, fabsf(heads[h][d]));
+          float held = (float)(int8_t)written[d] * scale;
+          if (fabsf(held - heads[h][d]) > 0.501f * scale) CHECK_VALUES(false, "%g is held as %g, scale %g", heads[h][d], held, scale);
+          heads[h][d] = held;
+        }
+        CHECK(fabsf(scale - most / 127) <= 1e-6f * most);
+      }
+    }
+  free(token);
+  return bytes;
+}
+
 static void attend_tokens(const attention_case* c, float* q, int num_tokens, int32_t* slots, int32_t* seen, float* out) {
-  attention_params params = {0.3f, c->heads, c->window};
+  bool is_8_bit = c->key_bytes != NULL;
+  int width = c->dim + (is_8_bit ? KV_SCALE_BYTES : 0);
+  attention_params params = {0.3f, c->heads, is_8_bit, c->window};
   host_tensor inputs[] = {tensor_of(q, 3, (int[]){num_tokens, c->heads, c->dim}),
-                          tensor_of(c->keys, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, c->dim}),
-                          tensor_of(c->values, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, c->dim}), tensor_of(slots, 1, &num_tokens),
+                          tensor_of(is_8_bit ? (void*)c->key_bytes : c->keys, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, width}),
+                          tensor_of(is_8_bit ? (void*)c->value_bytes : c->values, 4, (int[]){SLOTS, c->kv_heads, CAPACITY, width}),
+                          tensor_of(slots, 1, &num_tokens),
                           tensor_of(seen, 1, &num_tokens), tensor_of(seen, 1, &num_tokens)};
   host_attention(&params, inputs, out);
 }
@@ -158,14 +195,15 @@ static void expected_head(const attention_case* c, const float* q, int slot, int
   for (int d = 0; d < c->dim; d++) out[d] /= total;
 }
 
-static void test_attention_case(int heads, int kv_heads, int dim, int window) {
+static void test_attention_case(int heads, int kv_heads, int dim, int window, bool is_8_bit) {
   enum { TOKENS = 45 };
   size_t cached = (size_t)SLOTS * (size_t)kv_heads * CAPACITY * (size_t)dim, width = (size_t)heads * (size_t)dim;
-  attention_case c = {heads, kv_heads, dim, window, malloc(cached * sizeof(float)), malloc(cached * sizeof(float))};
+  attention_case c = {heads, kv_heads, dim, window, malloc(cached * sizeof(float)), malloc(cached * sizeof(float)), NULL, NULL};
   float *q = malloc(TOKENS * width * sizeof *q), *out = malloc(TOKENS * width * sizeof *q), *alone = malloc(width * sizeof *q);
   int32_t slots[TOKENS], seen[TOKENS];
   fill(c.keys, cached), fill(c.values, cached), fill(q, TOKENS * width);
   for (size_t i = 0; i < TOKENS * width; i++) q[i] *= 4;
+  if (is_8_bit) c.key_bytes = to_8_bits(&c, c.keys), c.value_bytes = to_8_bits(&c, c.values);
   for (int t = 0; t < TOKENS; t++) slots[t] = t < 30 ? 0 : t < 31 ? 1 : 2, seen[t] = t < 30 ? 240 + t : t < 31 ? 0 : 640 + t;
   attend_tokens(&c, q, TOKENS, slots, seen, out);
   for (int t = 0; t < TOKENS; t++) {
@@ -179,7 +217,7 @@ static void test_attention_case(int heads, int kv_heads, int dim, int window) {
     CHECK_VALUES(memcmp(alone, out + (size_t)t * width, width * sizeof *q) == 0, "%d heads on %d: token %d differs from it alone", heads,
                  kv_heads, t);
   }
-  free(c.keys), free(c.values), free(q), free(out), free(alone);
+  free(c.keys), free(c.values), free(c.key_bytes), free(c.value_bytes), free(q), free(out), free(alone);
 }
 
 static void test_write_cache(void) {
@@ -191,7 +229,7 @@ static void test_write_cache(void) {
   view.shape[1] = HEADS;
   host_tensor inputs[] = {tensor_of(cache, 4, (int[]){SLOTS, HEADS, ROOM, DIM}), view, tensor_of(slots, 1, (int[]){3}),
                           tensor_of(positions, 1, (int[]){3})};
-  write_cache_params params = {1};
+  write_cache_params params = {1, false};
   host_write_cache(&params, inputs, cache);
   int num_written = 0;
   for (int i = 0; i < SLOTS * HEADS * ROOM * DIM; i++) num_written += cache[i] != 0;
@@ -255,11 +293,13 @@ int main(void) {
   test_products();
   test_blocks_keep_values();
   test_blocks_are_exact();
-  test_attention_case(9, 3, 64, 0);
-  test_attention_case(4, 4, 16, 0);
-  test_attention_case(32, 1, 20, 0);
-  test_attention_case(3, 3, 72, 50);
-  test_attention_case(8, 2, 128, 300);
+  test_attention_case(9, 3, 64, 0, false);
+  test_attention_case(4, 4, 16, 0, false);
+  test_attention_case(32, 1, 20, 0, false);
+  test_attention_case(3, 3, 72, 50, false);
+  test_attention_case(8, 2, 128, 300, false);
+  test_attention_case(9, 3, 64, 0, true);
+  test_attention_case(6, 2, 20, 170, true);
   test_write_cache();
   test_elementwise();
   test_rope();

@@ -175,26 +175,56 @@ static void test_bad_loads(const tiny_checkpoint* checkpoint) {
   }
 }
 
-int main(void) {
-  tiny_checkpoint checkpoint;
+static void test_bad_mixtures(const tiny_checkpoint* checkpoint) {
+  static const char* const mixtures[][2] = {
+      {"num_experts=4\nnum_experts_per_tok=5\nmoe_intermediate_size=10\nshared_expert_intermediate_size=12\n", "num_experts_per_tok is 5"},
+      {"num_experts=3\nnum_experts_per_tok=2\nmoe_intermediate_size=10\nshared_expert_intermediate_size=12\n", "mlp.gate.weight"},
+      {"num_experts=4\nnum_experts_per_tok=2\nmoe_intermediate_size=11\nshared_expert_intermediate_size=12\n", "gate_up_proj"},
+      {"num_experts=4\nnum_experts_per_tok=2\nmoe_intermediate_size=10\nshared_expert_intermediate_size=13\n", "shared_expert"},
+      {"num_experts=4\nnum_experts_per_tok=2\nmoe_intermediate_size=10\n", "no shared_expert_intermediate_size"},
+  };
+  for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++) {
+    char config[sizeof hybrid_config + 160];
+    rl_model* m = NULL;
+    snprintf(config, sizeof config, "%s%s", hybrid_config, mixtures[i][0]);
+    CHECK_VALUES(rl_model_load(config, checkpoint->tensors, &m) == RL_ERR_MODEL && strstr(last_error(), mixtures[i][1]) != NULL, "%s: %s", mixtures[i][1],
+                 last_error());
+  }
+}
+
+/* A model in all that rows may do; its logits after the first token. */
+static void test_model(const tiny_checkpoint* checkpoint, const char* more_config, float* first) {
+  char config[sizeof hybrid_config + 200];
   rl_model* m = NULL;
   rl_cache* c = NULL;
   rl_output* o = NULL;
   int64_t info[8], cache_info[3];
-  for (int i = 0; i < NUM_TOKENS; i++) tokens[i] = (i * i * 7 + 3 * i + 1) % TINY_VOCAB;
-  hybrid_checkpoint_write(&checkpoint);
-  test_bad_loads(&checkpoint);
-  CHECK_VALUES(rl_model_load(hybrid_config, checkpoint.tensors, &m) == RL_OK, "%s", last_error());
-  if (m == NULL) return finish();
+  snprintf(config, sizeof config, "%s%s", hybrid_config, more_config);
+  CHECK_VALUES(rl_model_load(config, checkpoint->tensors, &m) == RL_OK, "%s", last_error());
+  if (m == NULL) return;
   int recurrent_bytes = 2 * 4 * (HYBRID_CHANNELS * (HYBRID_TAPS - 1) + HYBRID_VALUES * HYBRID_KEY_DIM), kv_bytes = 2 * 4 * TINY_KV_HEADS * TINY_HEAD_DIM;
   CHECK(rl_model_info(m, info) == RL_OK && info[4] == kv_bytes && info[5] == recurrent_bytes);
   CHECK(rl_cache_new(m, &c) == RL_OK && rl_output_new(&o) == RL_OK && rl_cache_resize(c, 3, CAPACITY) == RL_OK);
   CHECK(rl_cache_info(c, cache_info) == RL_OK && cache_info[2] == 3 * (CAPACITY * kv_bytes + recurrent_bytes));
+  feed(m, c, o, (rl_row){0, 0, 1, 1, 0}, first);
   test_cuts(m, c, o);
   test_slots(m, c, o);
   test_keep(m, c, o);
   test_bad_keep(m, c, o);
   CHECK(rl_output_free(o) == RL_OK && rl_cache_free(c) == RL_OK && rl_model_free(m) == RL_OK);
+}
+
+int main(void) {
+  tiny_checkpoint checkpoint;
+  float dense[TINY_VOCAB], experts[TINY_VOCAB], gguf[TINY_VOCAB];
+  for (int i = 0; i < NUM_TOKENS; i++) tokens[i] = (i * i * 7 + 3 * i + 1) % TINY_VOCAB;
+  hybrid_checkpoint_write(&checkpoint);
+  test_bad_loads(&checkpoint);
+  test_bad_mixtures(&checkpoint);
+  test_model(&checkpoint, "", dense);
+  test_model(&checkpoint, hybrid_experts, experts);
+  test_model(&checkpoint, hybrid_gguf, gguf);
+  CHECK(distance(dense, experts, TINY_VOCAB) > 1e-2f && distance(dense, gguf, TINY_VOCAB) > 1e-2f);
   tiny_checkpoint_remove(&checkpoint);
   return finish();
 }

@@ -187,8 +187,8 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
   },
   {
     file: "src/engine/make_room.ts",
-    find: "{ slots: all.length, capacity }",
-    replace: "{ slots: all.length - 2, capacity }",
+    find: "Math.min(roomyCapacity(longestOf(all)), ",
+    replace: "Math.min(longestOf(all), ",
     test: "tests/engine/bounded_memory_test.ts",
   },
   {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from target import Target, rms_norm, rope_tables, rotate
 from torch import nn
 
@@ -104,6 +104,14 @@ class Head(nn.Module):
         for step in range(1, num_own + 1):
             mixed = mixed + weights[..., length + step - 1 : length + step] * shifted(history[step][1], num_own - step)
         return projections["o_proj"](mixed.transpose(1, 2).reshape(batch, length, -1)).float()
+
+    def load(self, folder: Path) -> None:
+        """Takes the weights of a head of the same sizes and draft vocabulary."""
+        tensors = load_file(str(folder / "model.safetensors"))
+        distances = tensors.pop("d2t")
+        if not torch.equal(distances, self.draft_tokens - torch.arange(len(self.draft_tokens))):
+            raise ValueError(f"The head in {folder} has another draft vocabulary than the training text gives")
+        self.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
 
     def save(self, folder: Path, captured: list[int], num_draft_tokens: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)

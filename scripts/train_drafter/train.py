@@ -142,6 +142,8 @@ def train(rank: int, options: argparse.Namespace) -> None:
     num_held = max(1, min(16, len(samples) // 20))
     held = groups_by_length(samples[:num_held], 2048, random.Random(0))
     head = Head(target, typical_sizes(features, len(options.layers)), draft_tokens, options.intermediate)
+    if options.start is not None:
+        head.load(Path(options.start))
     optimizers = optimizers_of(head, options.rate, rank, options.workers)
     groups: list[list[Sample]] = []
     start, average, share = time.monotonic(), 0.0, 0.0
@@ -151,7 +153,7 @@ def train(rank: int, options: argparse.Namespace) -> None:
         own = [groups.pop() for _ in range(options.workers)][rank]
         share = share_done(options, step, time.monotonic() - start)
         set_rates(optimizers, share)
-        num_unrolled = min(options.unroll, sum(share >= begin for begin in UNROLL_FROM))
+        num_unrolled = options.unroll if options.start is not None else min(options.unroll, sum(share >= begin for begin in UNROLL_FROM))
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(head, target, make_batch(own, features), num_unrolled)
         loss.backward()
@@ -183,6 +185,7 @@ def main() -> None:
     parser.add_argument("--text", required=True, help="what generate.py wrote")
     parser.add_argument("--work", required=True, help="folder for the features")
     parser.add_argument("--out", required=True, help="folder of the head")
+    parser.add_argument("--start", help="folder of a head to go on from; a lower --rate suits it")
     parser.add_argument("--layers", type=lambda text: [int(item) for item in text.split(",")], default=[9, 19, 28], help="captured layers, from 0")
     parser.add_argument("--draft-vocab", type=int, default=5120)
     parser.add_argument("--intermediate", type=int, default=1152)

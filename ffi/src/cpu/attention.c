@@ -7,19 +7,29 @@
 #include "vector_math.h"
 #include "workers.h"
 
-/* Keys between two rescalings of the softmax: their scores stay in the first-level cache. */
-enum { KEY_BLOCK = 128, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
+/* Keys between two rescalings of the softmax: their scores stay in the first-level cache. So do keys of 8 bits that became numbers. */
+enum { KEY_BLOCK = 128, READ_KEYS = 32, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
+
+/* The largest value becomes ±127; zeros stay zeros. */
+static void write_8_bits(const float* x, int head_dim, int8_t* out) {
+  float most = 0;
+  for (int d = 0; d < head_dim; d++) most = fabsf(x[d]) > most ? fabsf(x[d]) : most;
+  float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
+  for (int d = 0; d < head_dim; d++) out[d] = (int8_t)lrintf(x[d] * inverse);
+  memcpy(out + head_dim, &scale, KV_SCALE_BYTES);
+}
 
 void host_write_cache(const void* params, const host_tensor* inputs, void* output) {
-  int first_head = ((const write_cache_params*)params)->first_head;
+  const write_cache_params* p = params;
   const host_tensor *cache = &inputs[0], *x = &inputs[1];
   const int32_t *slots = inputs[2].data, *positions = inputs[3].data;
-  int num_heads = cache->shape[1], capacity = cache->shape[2], head_dim = cache->shape[3];
+  int num_heads = cache->shape[1], capacity = cache->shape[2], head_dim = x->shape[2];
   for (int t = 0; t < x->shape[0]; t++) {
     for (int h = 0; h < num_heads; h++) {
-      const float* from = (const float*)x->data + t * x->strides[0] + (first_head + h) * x->strides[1];
+      const float* from = (const float*)x->data + t * x->strides[0] + (p->first_head + h) * x->strides[1];
       size_t row = ((size_t)slots[t] * (size_t)num_heads + (size_t)h) * (size_t)capacity + (size_t)positions[t];
-      memcpy((float*)output + row * (size_t)head_dim, from, (size_t)head_dim * sizeof *from);
+      if (p->is_8_bit) write_8_bits(from, head_dim, (int8_t*)output + row * (size_t)cache->shape[3]);
+      else memcpy((float*)output + row * (size_t)head_dim, from, (size_t)head_dim * sizeof *from);
     }
   }
 }

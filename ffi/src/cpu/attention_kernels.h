@@ -99,6 +99,44 @@ TARGET static void NAME(store)(const call* c, const query_group* g, const NAME(v
     }
 }
 
+/* `count` heads from row `row` of a cache of 8 bits on as numbers. */
+TARGET static void NAME(read_8_bits)(const host_tensor* cache, size_t row, int head_dim, int count, float* values) {
+  const int8_t* from = (const int8_t*)cache->data + row * (size_t)cache->shape[3];
+  for (int i = 0; i < count; i++, from += cache->shape[3], values += head_dim) {
+    float scale;
+    memcpy(&scale, from + head_dim, KV_SCALE_BYTES);
+    for (int d = 0; d < head_dim; d++) values[d] = (float)from[d] * scale;
+  }
+}
+
+TARGET static void NAME(score_block)(const call* c, const NAME(vector)* queries, size_t row, int count, NAME(vector)* scores) {
+  int head_dim = c->head_dim;
+  if (!c->params.is_8_bit) {
+    NAME(score)(queries, (const float*)c->keys->data + row * (size_t)head_dim, head_dim, count, scores);
+    return;
+  }
+  float keys[READ_KEYS * head_dim];
+  for (int i = 0; i < count; i += READ_KEYS) {
+    int left = count - i < READ_KEYS ? count - i : READ_KEYS;
+    NAME(read_8_bits)(c->keys, row + (size_t)i, head_dim, left, keys);
+    NAME(score)(queries, keys, head_dim, left, scores + i);
+  }
+}
+
+TARGET static void NAME(weigh_block)(const call* c, const NAME(vector)* weights, size_t row, int count, NAME(vector)* result) {
+  int head_dim = c->head_dim;
+  if (!c->params.is_8_bit) {
+    NAME(weigh)(weights, (const float*)c->values->data + row * (size_t)head_dim, head_dim, count, result);
+    return;
+  }
+  float values[READ_KEYS * head_dim];
+  for (int i = 0; i < count; i += READ_KEYS) {
+    int left = count - i < READ_KEYS ? count - i : READ_KEYS;
+    NAME(read_8_bits)(c->values, row + (size_t)i, head_dim, left, values);
+    NAME(weigh)(weights + i, values, head_dim, left, result);
+  }
+}
+
 TARGET static void NAME(attend)(const call* c, const query_group* g) {
   int head_dim = c->head_dim, start = INT32_MAX, end = 0;
   NAME(vector) queries[head_dim], result[head_dim], scores[KEY_BLOCK], total = {0}, maximum = (NAME(vector)){0} - INFINITY;
@@ -114,13 +152,12 @@ TARGET static void NAME(attend)(const call* c, const query_group* g) {
     if (last[lane] < earliest_last) earliest_last = last[lane];
   }
   size_t rows = ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)c->keys->shape[2];
-  const float *keys = (const float*)c->keys->data + rows * (size_t)head_dim, *values = (const float*)c->values->data + rows * (size_t)head_dim;
   for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {
     int count = end - block < KEY_BLOCK ? end - block : KEY_BLOCK;
-    NAME(score)(queries, keys + (size_t)block * (size_t)head_dim, head_dim, count, scores);
+    NAME(score_block)(c, queries, rows + (size_t)block, count, scores);
     if (block < latest_first || block + count - 1 > earliest_last) NAME(mask_scores)(scores, block, count, first, last);
     NAME(take_block)(scores, count, &maximum, &total, result, head_dim);
-    NAME(weigh)(scores, values + (size_t)block * (size_t)head_dim, head_dim, count, result);
+    NAME(weigh_block)(c, scores, rows + (size_t)block, count, result);
   }
   NAME(store)(c, g, result, total);
 }

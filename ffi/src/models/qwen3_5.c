@@ -48,6 +48,7 @@ static projection part(const char* module, const char* name, int rows) {
 
 static void load_mlp(weights* w, const qwen3_5_weights* q, block* b, const char* module, int hidden) {
   char name[96];
+  if (w->config->status != RL_OK || w->status != RL_OK) return;
   if (q->has_experts) {
     b->experts = mixture_load(w, NAME("%s.mlp", module), hidden);
     return;
