@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
+#include "array_memory.h"
 #include "stored_matrix.h"
 
 void weights_fail(weights* w, const char* format, ...) {
@@ -19,24 +19,15 @@ void weights_fail(weights* w, const char* format, ...) {
 
 bool weights_has(const weights* w, const char* name) { return tensors_find(w->tensors, name) != NULL; }
 
-/* Large buffers start on a 2 MB border and ask for huge pages: a step streams all weights, and page walks cost a tenth of it. */
-static void* new_buffer(weights* w, uint64_t bytes) {
-  void* buffer = NULL;
-  uint64_t alignment = bytes >= 1 << 21 ? 1 << 21 : 64;
-  if (w->status != RL_OK) return NULL;
-  if (posix_memalign(&buffer, alignment, bytes) != 0) {
-    weights_fail(w, "Cannot get %llu MB for weights", (unsigned long long)(bytes >> 20));
-    return NULL;
-  }
-#ifdef MADV_HUGEPAGE
-  if (alignment > 64) madvise(buffer, bytes, MADV_HUGEPAGE);
-#endif
-  w->num_bytes += bytes;
-  return buffer;
-}
-
-static mlx_array own_array(void* buffer, const int* shape, int num_dims, mlx_dtype dtype) {
-  return mlx_array_new_data_managed(buffer, shape, num_dims, dtype, free);
+/* An array to be filled, and where it lies; ctx NULL after an error. */
+static mlx_array new_array(weights* w, const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data) {
+  uint64_t bytes = mlx_dtype_size(dtype);
+  for (int i = 0; i < num_dims; i++) bytes *= (uint64_t)shape[i];
+  if (w->status != RL_OK) return mlx_array_empty;
+  mlx_array array = array_uninitialized(shape, num_dims, dtype, data);
+  if (array.ctx == NULL) weights_fail(w, "Cannot get %llu MB for weights", (unsigned long long)(bytes >> 20));
+  else w->num_bytes += bytes;
+  return array;
 }
 
 /* GGUF's llama family stores a head's rows as (0, D/2, 1, D/2 + 1, …): where row `row` of the checkpoint's own order lies. */
@@ -61,10 +52,10 @@ static bool read_vector(weights* w, const char* name, int size, int head_dim, fl
 
 /* float32 values of the caller as an array of the weights' type. */
 static mlx_array vector_array(weights* w, const float* values, int size) {
-  void* buffer = new_buffer(w, (uint64_t)size * mlx_dtype_size(w->dtype));
-  if (buffer == NULL) return mlx_array_empty;
-  write_floats(values, (size_t)size, w->dtype, buffer);
-  return own_array(buffer, &size, 1, w->dtype);
+  uint8_t* data = NULL;
+  mlx_array array = new_array(w, &size, 1, w->dtype, &data);
+  if (array.ctx != NULL) write_floats(values, (size_t)size, w->dtype, data);
+  return array;
 }
 
 mlx_array weights_norm(weights* w, const char* name, int size, float offset) {
@@ -150,40 +141,33 @@ static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffe
   }
 }
 
-static mlx_array rows_array(void* buffer, const matrix_plan* p, int width, mlx_dtype dtype) {
+/* Rows of `width` elements for all that is planned, and where they lie. */
+static mlx_array new_rows(weights* w, const matrix_plan* p, int width, mlx_dtype dtype, uint8_t** data) {
   int shape[] = {p->num_experts, plan_rows(p), width}, skipped = p->num_experts == 0;
-  return own_array(buffer, shape + skipped, 3 - skipped, dtype);
+  return new_array(w, shape + skipped, 3 - skipped, dtype, data);
 }
 
 static matrix load_blocks(weights* w, const matrix_plan* p, matrix_format format) {
   matrix m = {.format = format, .columns = p->columns};
-  uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
   matrix_buffers b = {.value_bytes = (size_t)p->columns / BLOCK_VALUES * block_bytes(format.blocks)};
-  b.values = new_buffer(w, rows * b.value_bytes);
-  if (w->status != RL_OK) return free(b.values), m;
-  uint8_t* buffer = b.values;
-  fill(p, &format, b);
-  m.values = rows_array(buffer, p, (int)b.value_bytes, MLX_UINT8);
+  m.values = new_rows(w, p, (int)b.value_bytes, MLX_UINT8, &b.values);
+  if (w->status == RL_OK) fill(p, &format, b);
   return m;
 }
 
 static matrix load_matrix(weights* w, const matrix_plan* p, matrix_format format) {
   if (format.blocks != BLOCKS_NONE) return load_blocks(w, p, format);
   matrix m = {.format = format, .columns = p->columns};
-  uint64_t rows = (uint64_t)plan_rows(p) * (uint64_t)(p->num_experts > 0 ? p->num_experts : 1);
   int width = format.bits == 0 ? p->columns : (int)((int64_t)p->columns * format.bits / 32);
   int num_groups = format.bits == 0 ? 0 : p->columns / format.group_size;
   matrix_buffers b = {.value_bytes = (size_t)width * (format.bits == 0 ? mlx_dtype_size(format.dtype) : 4),
                       .scale_bytes = (size_t)num_groups * (format.is_mxfp4 ? 1 : mlx_dtype_size(format.dtype))};
-  b.values = new_buffer(w, rows * b.value_bytes);
-  if (format.bits > 0) b.scales = new_buffer(w, rows * b.scale_bytes);
-  if (format.bits > 0 && !format.is_mxfp4) b.biases = new_buffer(w, rows * b.scale_bytes);
-  if (w->status != RL_OK) return free(b.values), free(b.scales), free(b.biases), m;
+  m.values = new_rows(w, p, width, format.bits == 0 ? format.dtype : MLX_UINT32, &b.values);
+  if (format.bits > 0) m.scales = new_rows(w, p, num_groups, format.is_mxfp4 ? MLX_UINT8 : format.dtype, &b.scales);
+  if (format.bits > 0 && !format.is_mxfp4) m.biases = new_rows(w, p, num_groups, format.dtype, &b.biases);
+  if (w->status != RL_OK) return m;
   fill(p, &format, b);
-  m.values = rows_array(b.values, p, width, format.bits == 0 ? format.dtype : MLX_UINT32);
   if (format.bits == 0) m.transposed = transposed_view(m.values);
-  if (b.scales != NULL) m.scales = rows_array(b.scales, p, num_groups, format.is_mxfp4 ? MLX_UINT8 : format.dtype);
-  if (b.biases != NULL) m.biases = rows_array(b.biases, p, num_groups, format.dtype);
   return m;
 }
 

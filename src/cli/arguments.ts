@@ -1,6 +1,6 @@
 /** The flags of `serve`. */
 import type { SettingsOf } from "./command.ts";
-import { DTYPES } from "./compute_type.ts";
+import { DTYPES, KV_BITS } from "./compute_type.ts";
 import { checkHostName, checkOrigin } from "./origin_check.ts";
 import { LOG_LEVELS } from "./request_log.ts";
 import { amount, choice, integer, onOff, seconds, text, texts } from "./flags.ts";
@@ -34,7 +34,13 @@ export const SERVE_FLAGS = {
   dtype: choice({
     choices: DTYPES,
     default: "auto",
-    help: "What weights are held and computed in. auto: as stored on a GPU; on a CPU float32, or as stored when memory does not allow it",
+    help: "What weights are held in. auto: as stored, which is the fastest everywhere; float32 that memory does not allow becomes bfloat16",
+  }),
+  kvBits: choice({
+    choices: KV_BITS,
+    default: "auto",
+    help:
+      "Bits of a number in the KV cache. auto: as computed. 8 takes a quarter of float32's memory and changes texts a little; only on a CPU",
   }),
   idleUnload: amount({
     placeholder: "MINUTES",

@@ -7,8 +7,11 @@ import { sizeText } from "./size_text.ts";
 export const DTYPES = ["auto", "float32", "bfloat16", "float16"] as const;
 export type Dtype = (typeof DTYPES)[number];
 
+export const KV_BITS = ["auto", "8"] as const;
+
 export interface ComputeTypeSettings {
   readonly dtype: Dtype;
+  readonly kvBits: (typeof KV_BITS)[number];
   readonly isGpu: boolean;
   /** What models may take. */
   readonly memoryBytes: number;
@@ -32,6 +35,11 @@ const WORTHWHILE = 3 / 4;
  * either, the load says what is missing.
  */
 export function chooseComputeType(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {
+  const typed = chooseWeights(model, settings);
+  return settings.kvBits === "auto" ? typed : { ...typed, model: withConfig(typed.model, { kv_bits: settings.kvBits }) };
+}
+
+function chooseWeights(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {
   const { dtype, isGpu, memoryBytes } = settings;
   const bytes = (held: HeldType): number => weightBytes(model.spec, held, isGpu);
   if (dtype !== "auto") return typed(model, dtype, bytes(dtype), `weights in ${dtype}, by --dtype: ${sizeText(bytes(dtype))}`);
@@ -47,7 +55,11 @@ export function chooseComputeType(model: LoadedModel, settings: ComputeTypeSetti
 }
 
 function typed(model: LoadedModel, dtype: Dtype, numBytes: number, text: string): TypedModel {
-  return { model: { ...model, spec: { ...model.spec, config: { ...model.spec.config, dtype } } }, weightBytes: numBytes, text };
+  return { model: withConfig(model, { dtype }), weightBytes: numBytes, text };
+}
+
+function withConfig(model: LoadedModel, values: Readonly<Record<string, string>>): LoadedModel {
+  return { ...model, spec: { ...model.spec, config: { ...model.spec.config, ...values } } };
 }
 
 /** Whether models will run on a GPU. */

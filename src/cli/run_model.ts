@@ -14,13 +14,14 @@ import { makePrefixDisk } from "./prefix_disk.ts";
 import { DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
-const { memory, dtype, maxContext, prefillChunk, prefixCacheMb, prefixCacheDisk, prefixCacheDiskMb, batchInvariant } = SERVE_FLAGS;
+const { memory, dtype, kvBits, maxContext, prefillChunk, prefixCacheMb, prefixCacheDisk, prefixCacheDiskMb, batchInvariant } = SERVE_FLAGS;
 const { noSpeculation, draftModel, draftKind, draftTokens } = SERVE_FLAGS;
 
 export const RUN_FLAGS = {
   system: text({ placeholder: "TEXT", default: null, help: "Instructions for the model, before the conversation" }),
   memory,
   dtype,
+  kvBits,
   maxContext,
   prefillChunk,
   prefixCacheMb,
@@ -45,7 +46,7 @@ export async function runModel(name: string | null, settings: SettingsOf<typeof 
   const progress = new TerminalProgress();
   const nativeLibrary = await libraryPath();
   const { modelBytes: memoryBytes } = allowedMemory(settings.memory, freeMemory(nativeLibrary));
-  const typing = { dtype: settings.dtype, isGpu: hasGpu(nativeLibrary), memoryBytes };
+  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu: hasGpu(nativeLibrary), memoryBytes };
   const { model } = chooseComputeType(readModel(await findModel(name, progress)), typing);
   if (model.chatTemplate === null || model.tokenizer === null) {
     throw new Error(

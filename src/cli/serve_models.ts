@@ -20,7 +20,7 @@ export async function serveModels(settings: ServeSettings, libraryPath: string, 
   const prefixDisk = await makePrefixDisk(settings);
   const members: PoolMember[] = [];
   const engine = { ...settings, libraryPath, memoryBytes, prefixDisk };
-  const typing = { dtype: settings.dtype, isGpu: hasGpu(libraryPath), memoryBytes };
+  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu: hasGpu(libraryPath), memoryBytes };
   for (const name of names) members.push(await readMember(name, engine, typing));
   const [only] = members;
   if (settings.models !== null || only === undefined) return members;

@@ -22,6 +22,8 @@ Deno.test("no arguments at all serve the default model with the documented defau
     model: null,
     models: null,
     memory: null,
+    dtype: "auto",
+    kvBits: "auto",
     idleUnload: null,
     host: "127.0.0.1",
     port: 8080,
