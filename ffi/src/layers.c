@@ -41,17 +41,24 @@ mlx_array rms_norm(scope* s, mlx_array x, mlx_array weight, float eps) {
   return scope_keep(s, result);
 }
 
+/* [tokens, …, gate ‖ up] to [tokens, …, width]. */
+static mlx_array host_gated(scope* s, host_kernel kernel, mlx_array gate_up) {
+  int num_dims = (int)mlx_array_ndim(gate_up), shape[HOST_MAX_DIMS];
+  for (int i = 0; i < num_dims; i++) shape[i] = mlx_array_dim(gate_up, i) / (i == num_dims - 1 ? 2 : 1);
+  return op_host(s, kernel, "", 0, &gate_up, 1, shape, num_dims, MLX_FLOAT32);
+}
+
 mlx_array swiglu(scope* s, mlx_array gate_up) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (is_host_float(s, gate_up)) return host_gated(s, host_swiglu, gate_up);
   int width = mlx_array_dim(gate_up, -1) / 2;
-  if (is_host_float(s, gate_up) && mlx_array_ndim(gate_up) == 2)
-    return op_host(s, host_swiglu, "", 0, &gate_up, 1, SHAPE(mlx_array_dim(gate_up, 0), width), MLX_FLOAT32);
   mlx_array gate = op_slice(s, gate_up, -1, 0, width), up = op_slice(s, gate_up, -1, width, 2 * width);
   return op_multiply(s, op_silu(s, gate), up);
 }
 
 mlx_array geglu(scope* s, mlx_array gate_up) {
   if (s->status != RL_OK) return mlx_array_empty;
+  if (is_host_float(s, gate_up)) return host_gated(s, host_geglu, gate_up);
   int width = mlx_array_dim(gate_up, -1) / 2;
   mlx_dtype dtype = mlx_array_dtype(gate_up);
   mlx_array x = op_slice(s, gate_up, -1, 0, width), up = op_slice(s, gate_up, -1, width, 2 * width);

@@ -252,6 +252,12 @@ static void test_elementwise(void) {
     double gate = x[i / WIDTH * 2 * WIDTH + i % WIDTH], up = x[i / WIDTH * 2 * WIDTH + WIDTH + i % WIDTH], expected = gate / (1 + exp(-gate)) * up;
     CHECK_VALUES(fabs(expected - y[i]) <= 1e-6 * fabs(expected) + 1e-30, "swiglu of %g: %g, expected %g", gate, y[i], expected);
   }
+  host_geglu("", inputs, y);
+  for (int i = 0; i < ROWS * WIDTH; i++) {
+    double gate = x[i / WIDTH * 2 * WIDTH + i % WIDTH], up = x[i / WIDTH * 2 * WIDTH + WIDTH + i % WIDTH];
+    double expected = gate / 2 * (1 + tanh(sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate))) * up;
+    CHECK_VALUES(fabs(expected - y[i]) <= 2e-6 * fabs(expected) + 1e-6, "geglu of %g: %g, expected %g", gate, y[i], expected);
+  }
   for (int has_weight = 0; has_weight < 2; has_weight++) {
     rms_norm_params params = {1e-5f, has_weight};
     host_rms_norm(&params, inputs, y);

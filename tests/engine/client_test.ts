@@ -46,6 +46,24 @@ Deno.test("concurrent requests through the worker get their solo texts and share
     assertEquals(client.facts.device, "fake");
   }));
 
+Deno.test("a limit of the memory is kept when the call comes back, by an engine that is started again too, and changes no text", () =>
+  withClient(async (client) => {
+    const made = [1, 2, 3].map((i) => [`r${i}`, { promptIds: [i, 9], maxTokens: 150 }] as const);
+    const texts = Promise.all(made.map(([id, body]) => tokensFrom(client, id, body)));
+    await reached(client, ({ rowsActive, kvBytes }) => rowsActive === 3 && kvBytes >= 3 * 128 * 8);
+    // The fake model's weights, and a cache of 192 tokens of 8 bytes.
+    const limitBytes = 1000 + 192 * 8;
+    await client.limitMemory(limitBytes);
+    const stats = await reached(client, () => true);
+    assert(stats.memoryLimitBytes === limitBytes && stats.kvBytes <= 192 * 8 && stats.preemptions > 0, JSON.stringify(stats));
+    for (const [i, text] of (await texts).entries()) assertEquals(text, tokensOf(solo(request(...made[i]!))));
+    await assertRejects(() => tokensFrom(client, "bad", { promptIds: [BREAKING_TOKEN] }), EngineError);
+    while (!client.health.ok) await new Promise((resolve) => setTimeout(resolve, 5));
+    const again = tokensFrom(client, "again");
+    assertEquals((await reached(client, () => true)).memoryLimitBytes, limitBytes);
+    await again;
+  }));
+
 Deno.test("leaving the loop early frees the row while the engine goes on", () =>
   withClient(
     async (client) => {

@@ -43,8 +43,15 @@ class ServerRun {
     );
   }
 
+  /** @throws {Error} after ten seconds. */
   async until(isReached: () => boolean): Promise<void> {
-    while (!isReached()) await new Promise<void>((resolve) => this.#onMessage = resolve);
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(() => late.reject(new Error("What the test waits for does not happen")), 10_000);
+    try {
+      while (!isReached()) await Promise.race([late.promise, new Promise<void>((resolve) => this.#onMessage = resolve)]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** Serves one request with a disk that answers at once. */

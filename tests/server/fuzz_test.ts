@@ -19,16 +19,18 @@ function check(name: string, value: unknown): void {
   assert(result.success, `${name}: ${result.error} in ${JSON.stringify(value).slice(0, 500)}`);
 }
 
-const nameIn = (response: Json, type: string): string => response.content[type].schema.$ref.split("/").at(-1);
+const nameOf = (schema: Json): string => schema.$ref.split("/").at(-1);
 
 async function checkResponse(response: Response, operation: Json): Promise<void> {
   const text = await response.text();
   const described = operation.responses[response.status];
   assert(described !== undefined && response.status < 500, `status ${response.status}: ${text}`);
   const type = response.headers.get("content-type")!.split(";")[0]!;
-  if (type !== "text/event-stream") return check(nameIn(described, type), JSON.parse(text));
+  if (type !== "text/event-stream") return check(nameOf(described.content[type].schema), JSON.parse(text));
   assertEquals(text.split("data: [DONE]\n\n").length, 2);
-  for (const event of eventsOf(text)) check(nameIn(described, type), event);
+  const [end, json] = described.content[type].schema.properties.data.anyOf;
+  assertEquals(end, { const: "[DONE]" });
+  for (const event of eventsOf(text)) check(nameOf(json.contentSchema.anyOf["error" in event ? 1 : 0]), event);
 }
 
 async function ask(app: TestApp, path: string, operation: Json, body: unknown): Promise<number> {

@@ -63,20 +63,30 @@ void host_rms_norm(const void* params, const host_tensor* inputs, void* output) 
 
 static floats8 silu8(floats8 x) { return x / (exp8(-x) + 1.0f); }
 
-static void swiglu_row(const rows_call* c, int row) {
+static floats8 gelu8(floats8 x) { return x / (exp8((x + x * x * x * 0.044715f) * -1.5957691f) + 1.0f); }
+
+static inline __attribute__((always_inline)) void gated_row(const rows_call* c, int row, floats8 (*bend)(floats8)) {
   int width = c->inputs[0].shape[c->inputs[0].num_dims - 1] / 2, i = 0;
   const float *gate = row_of(&c->inputs[0], row), *up = gate + width;
   float* y = c->output + (size_t)row * (size_t)width;
-  for (; i + 8 <= width; i += 8) *(floats8*)(y + i) = silu8(load8(gate + i)) * load8(up + i);
+  for (; i + 8 <= width; i += 8) *(floats8*)(y + i) = bend(load8(gate + i)) * load8(up + i);
   if (i == width) return;
   float last[8] = {0};
   memcpy(last, gate + i, (size_t)(width - i) * sizeof *last);
-  floats8 bent = silu8(load8(last));
+  floats8 bent = bend(load8(last));
   for (int lane = 0; i < width; i++, lane++) y[i] = bent[lane] * up[i];
 }
 
+static void swiglu_row(const rows_call* c, int row) { gated_row(c, row, silu8); }
+static void geglu_row(const rows_call* c, int row) { gated_row(c, row, gelu8); }
+
 void host_swiglu(const void* params, const host_tensor* inputs, void* output) {
   rows_call c = {params, inputs, output, num_rows(&inputs[0]), swiglu_row};
+  for_rows(&c, 4 * inputs[0].shape[inputs[0].num_dims - 1]);
+}
+
+void host_geglu(const void* params, const host_tensor* inputs, void* output) {
+  rows_call c = {params, inputs, output, num_rows(&inputs[0]), geglu_row};
   for_rows(&c, 4 * inputs[0].shape[inputs[0].num_dims - 1]);
 }
 

@@ -15,6 +15,9 @@ void host_rms_norm(const void* params, const host_tensor* inputs, void* output);
 /* gate ‖ up [tokens, 2 * width] to silu(gate) * up [tokens, width]; no parameters. */
 void host_swiglu(const void* params, const host_tensor* inputs, void* output);
 
+/* The same with gelu(gate) in its tanh approximation, which is gate * sigmoid(2 * sqrt(2 / pi) * (gate + 0.044715 * gate³)). */
+void host_geglu(const void* params, const host_tensor* inputs, void* output);
+
 /* x [tokens, heads, head dim], cosines and signed sines [tokens, 1, 2, dims / 2]: rotates the first `dims` features of each head. */
 typedef struct rope_params {
   int dims;

@@ -108,12 +108,18 @@ export function openApiDocument(version: string): Json {
   };
 }
 
+/** An event, as readers of streams see it: its data is a chunk, an error, or the word for the end. */
+function describeEvent(chunk: SchemaName): Json {
+  const json = { type: "string", contentMediaType: "application/json", contentSchema: { anyOf: [ref(chunk), ref("ErrorResponse")] } };
+  return { type: "object", properties: { data: { anyOf: [{ const: "[DONE]" }, json] } }, required: ["data"] };
+}
+
 function describe(operation: Operation): Json {
   const { id, summary, request, response, chunk, pathParameter } = operation;
   const content: Json = response === null
     ? { [id === "metrics" ? "text/plain" : "application/json"]: { schema: { type: id === "metrics" ? "string" : "object" } } }
     : { "application/json": { schema: ref(response) } };
-  if (chunk !== undefined) content["text/event-stream"] = { schema: ref(chunk) };
+  if (chunk !== undefined) content["text/event-stream"] = { schema: describeEvent(chunk) };
   const ok = { description: "The answer.", content };
   return {
     operationId: id,
