@@ -66,7 +66,7 @@ static void test_products(void) {
   for (weight_type type = WEIGHTS_F32; type <= WEIGHTS_BLOCKS_8_HALVES; type++) {
     for (int s = 0; s < (type < WEIGHTS_BLOCKS_4 ? 10 : 6); s++) {
       const int* shape = s < 6 ? shapes[s] : odd[s - 6];
-      product_weights w = {type, make_weights(type, shape[0], shape[1]), shape[0], shape[1], false};
+      product_weights w = {type, make_weights(type, shape[0], shape[1]), shape[0], shape[1], false, 0};
       float *x = malloc(67 * (size_t)w.k * sizeof *x), *y = malloc(67 * (size_t)w.n * sizeof *y), *alone = malloc((size_t)w.n * sizeof *y);
       float* bias = malloc((size_t)w.n * sizeof *bias);
       fill(x, 67 * (size_t)w.k), fill(bias, (size_t)w.n);
@@ -101,7 +101,7 @@ static void test_blocks_keep_values(void) {
 /* A product with blocks has the bits of one with the dequantized matrix. */
 static void test_blocks_are_exact(void) {
   for (weight_type type = WEIGHTS_F16; type <= WEIGHTS_BLOCKS_8_HALVES; type++) {
-    product_weights w = {type, make_weights(type, 40, 576), 40, 576, false}, dense = {WEIGHTS_F32, malloc(40 * 576 * 4), 40, 576, false};
+    product_weights w = {type, make_weights(type, 40, 576), 40, 576, false, 0}, dense = {WEIGHTS_F32, malloc(40 * 576 * 4), 40, 576, false, 0};
     float x[9 * 576], y[9 * 40], expected[9 * 40];
     for (int n = 0; n < w.n; n++) product_weights_row(&w, n, (float*)dense.data + n * w.k);
     fill(x, 9 * 576);

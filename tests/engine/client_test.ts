@@ -57,7 +57,7 @@ Deno.test("a limit of the memory is kept when the call comes back, by an engine 
     const stats = await reached(client, () => true);
     assert(stats.memoryLimitBytes === limitBytes && stats.kvBytes <= 192 * 8 && stats.preemptions > 0, JSON.stringify(stats));
     for (const [i, text] of (await texts).entries()) assertEquals(text, tokensOf(solo(request(...made[i]!))));
-    await assertRejects(() => tokensFrom(client, "bad", { promptIds: [BREAKING_TOKEN] }), EngineError);
+    await assertRejects(() => tokensFrom(client, "killer", { promptIds: [BREAKING_TOKEN, 5] }), EngineError, "Killed by a test");
     while (!client.health.ok) await new Promise((resolve) => setTimeout(resolve, 5));
     const again = tokensFrom(client, "again");
     assertEquals((await reached(client, () => true)).memoryLimitBytes, limitBytes);

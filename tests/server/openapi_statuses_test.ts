@@ -33,7 +33,7 @@ class BrokenTokenizer extends ByteTokenizer {
   override encode(): never {
     throw new TypeError("broken");
   }
-  override decode(): never {
+  override tokenBytes(): never {
     throw new TypeError("broken");
   }
 }

@@ -64,6 +64,9 @@ Deno.test("tokenize and detokenize are inverse, and control tokens are data unle
   assertEquals(await call("/detokenize", { tokens: [195, 169, EOS] }), { content: "é" });
   assertEquals(await call("/detokenize", { tokens: [EOS], keep_special: true }), { content: "<|im_end|>" });
   assertEquals(await call("/detokenize", { tokens: [] }), { content: "" });
+  // A character that lies across the border of two turns, and one that has no end.
+  const long = [...Array(8191).fill(97), 195, 169, EOS, 195];
+  assertEquals(await call("/detokenize", { tokens: long }), { content: `${"a".repeat(8191)}é\ufffd` });
   const wrong = await post("/detokenize", { tokens: [999] });
   assertEquals([wrong.status, (await wrong.json()).error.param], [422, "tokens"]);
 });

@@ -82,7 +82,7 @@ static void part(void* work, int index, int count) {
 }
 
 void product(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, float* y, int64_t ldy) {
-  call p = {w, weight_row_bytes(w->type, w->k), x, bias, ldx, ldy, m, y};
+  call p = {w, w->row_bytes > 0 ? w->row_bytes : weight_row_bytes(w->type, w->k), x, bias, ldx, ldy, m, y};
   if ((int64_t)m * w->n * w->k < MIN_SHARED_WORK) part(&p, 0, 1);
   else workers_run(part, &p, PARTS_PER_THREAD * workers_count());
 }

@@ -17,7 +17,8 @@ typedef struct product_weights {
   weight_type type;
   const void* data;
   int n, k;
-  bool has_bias; /* for the caller */
+  bool has_bias;    /* for the caller */
+  size_t row_bytes; /* from one row to the next; 0: they follow each other */
 } product_weights;
 
 size_t weight_row_bytes(weight_type type, int k);
