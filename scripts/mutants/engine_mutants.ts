@@ -201,13 +201,13 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
     file: "src/engine/make_room.ts",
     find: "prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(room.size));",
     replace: "",
-    test: "tests/engine/bounded_memory_test.ts",
+    test: "tests/engine/budget_properties_test.ts",
   },
   {
     file: "src/engine/make_room.ts",
     find: "if (numRows <= 1) budget.recover();",
     replace: "",
-    test: "tests/engine/bounded_memory_test.ts",
+    test: "tests/engine/budget_properties_test.ts",
   },
   {
     file: "src/engine/sequence.ts",

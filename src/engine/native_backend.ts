@@ -6,7 +6,7 @@ import { NativeModel } from "../native/native_model.ts";
 import type { NativePage } from "../native/native_page.ts";
 import { type SampleCall, StepOutput } from "../native/step_output.ts";
 import { BackendError, type BackendMemory, type BackendPage, type ModelBackend, type PageImage, type PageParts } from "./backend.ts";
-import type { DrafterSpec, EngineFacts } from "./messages.ts";
+import type { DrafterSpec } from "./messages.ts";
 import { NativeDrafterBackend } from "./native_drafter_backend.ts";
 import { stepCosts } from "./step_memory.ts";
 import type { StepPlan } from "./step_plan.ts";

@@ -12,7 +12,8 @@
  * 3. A line in `kinds` of `ffi/tests/tiny_decoders.h`: a tiny random checkpoint then has to give the same in batches, alone and in
  *    chunks, and to be refused when it is damaged.
  * 4. Golden values: `tests/fixtures/golden/newton/` with config.json, weights of some hundred kilobytes, and golden.json with the logits,
- *    arg-max at each position and greedy continuations that another implementation gives. `tests/models/golden_test.ts` runs every folder.
+ *    arg-max at each position and greedy continuations that another implementation gives. `tests/models/golden_test.ts` runs every folder;
+ *    `scripts/fixtures/write_golden_models.py` makes them with Hugging Face's transformers.
  *
  * Nothing else knows architectures: engine, server and cache ask the model for its sizes.
  */
