@@ -1,5 +1,5 @@
 /** Whether a model on this machine could be served, told from its headers alone. */
-import { readGguf } from "../models/gguf.ts";
+import { readGgufModel } from "../models/gguf_parts.ts";
 import { ModelFileError } from "../models/model_file_error.ts";
 import { architectureOfGguf, architectureOfModelType } from "../models/registry.ts";
 import { readJsonFile } from "../models/text_file.ts";
@@ -21,7 +21,7 @@ export function describeServable(path: string): Servable {
 }
 
 function describeGguf(path: string): string {
-  const architecture = readGguf(path).metadata.string("general.architecture");
+  const architecture = readGgufModel(path).metadata.string("general.architecture");
   architectureOfGguf(architecture);
   return `${architecture}, GGUF`;
 }

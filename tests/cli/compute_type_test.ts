@@ -10,7 +10,13 @@ const MUCH = 1e9;
 /** Compute type, bytes and text for a golden checkpoint. */
 function choose(name: string, change: Partial<ComputeTypeSettings>): [unknown, number, string] {
   const loaded = loadModel(fileURLToPath(new URL(name, FOLDER)));
-  const { model, weightBytes, text } = chooseComputeType(loaded, { dtype: "auto", kvBits: "auto", isGpu: false, memoryBytes: MUCH, ...change });
+  const { model, weightBytes, text } = chooseComputeType(loaded, {
+    dtype: "auto",
+    kvBits: "auto",
+    isGpu: false,
+    memoryBytes: MUCH,
+    ...change,
+  });
   return [model.spec.config["dtype"], weightBytes, text];
 }
 

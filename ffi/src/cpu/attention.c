@@ -6,9 +6,12 @@
 #include "features.h"
 #include "vector_math.h"
 #include "workers.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* Keys between two rescalings of the softmax: their scores stay in the first-level cache. So do keys of 8 bits that became numbers. */
-enum { KEY_BLOCK = 128, READ_KEYS = 32, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
+enum { KEY_BLOCK = 128, BLOCK_GROUPS = 8, READ_KEYS = 32, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
 
 /* The largest value becomes ±127; zeros stay zeros. */
 static void write_8_bits(const float* x, int head_dim, int8_t* out) {
@@ -39,8 +42,8 @@ typedef struct query_group {
   int first_token, num_tokens, kv_head, first_head, num_heads;
 } query_group;
 
-/* Groups that are planned before they are computed. */
-enum { MAX_GROUPS = 1024 };
+/* Groups that are planned before they are computed, and features of those that share a block of keys, which lie on the stack. */
+enum { MAX_GROUPS = 1024, MAX_SHARED_FEATURES = 1024 };
 
 typedef struct call {
   attention_params params;
@@ -71,19 +74,27 @@ static int lanes(void) { return cpu_has_avx512() ? 16 : 8; }
 static int lanes(void) { return 4; }
 #endif
 
-static void attend_group(const call* c, const query_group* g) {
+static void attend_groups(const call* c, const query_group* groups, int count) {
 #if defined(__x86_64__)
-  if (cpu_has_avx512()) avx512_attend(c, g);
-  else avx2_attend(c, g);
+  if (cpu_has_avx512()) avx512_attend(c, groups, count);
+  else avx2_attend(c, groups, count);
 #else
-  base_attend(c, g);
+  base_attend(c, groups, count);
 #endif
+}
+
+static bool can_share_keys(const call* c, const query_group* a, const query_group* b) {
+  return a->first_head == b->first_head && c->slots[a->first_token] == c->slots[b->first_token];
 }
 
 static void groups_part(void* work, int index, int count) {
   const call* c = work;
-  int last = (int)((int64_t)c->num_groups * (index + 1) / count);
-  for (int i = (int)((int64_t)c->num_groups * index / count); i < last; i++) attend_group(c, &c->groups[i]);
+  int last = (int)((int64_t)c->num_groups * (index + 1) / count), most = MAX_SHARED_FEATURES / c->head_dim;
+  if (most > BLOCK_GROUPS) most = BLOCK_GROUPS;
+  for (int i = (int)((int64_t)c->num_groups * index / count), end; i < last; i = end) {
+    for (end = i + 1; end < last && end - i < most && can_share_keys(c, &c->groups[i], &c->groups[end]);) end++;
+    attend_groups(c, &c->groups[i], end - i);
+  }
 }
 
 static void attend_planned(call* c) {
@@ -97,9 +108,9 @@ static void attend_planned(call* c) {
 /* Cuts [first, end), the tokens of one row, and the heads of every kv head into groups. */
 static void plan_row(call* c, int first, int end) {
   int heads = c->num_heads / c->num_kv_heads, most_heads = heads < lanes() ? heads : lanes(), tokens = lanes() / most_heads;
-  for (int token = first; token < end; token += tokens)
-    for (int kv_head = 0; kv_head < c->num_kv_heads; kv_head++)
-      for (int head = 0; head < heads; head += most_heads) {
+  for (int kv_head = 0; kv_head < c->num_kv_heads; kv_head++)
+    for (int head = 0; head < heads; head += most_heads)
+      for (int token = first; token < end; token += tokens) {
         int left = heads - head, num_tokens = end - token < tokens ? end - token : tokens;
         if (c->num_groups == MAX_GROUPS) attend_planned(c);
         c->groups[c->num_groups++] = (query_group){token, num_tokens, kv_head, kv_head * heads + head, left < most_heads ? left : most_heads};

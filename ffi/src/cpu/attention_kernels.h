@@ -4,6 +4,8 @@
 typedef float NAME(vector) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+TARGET static inline NAME(vector) NAME(load_lanes)(const float* p) { return *(const NAME(vector)*)p; }
+
 /* The queries, scaled: [head dim][lanes]. Lanes without a query hold zeros. */
 TARGET static void NAME(load_queries)(const call* c, const query_group* g, NAME(vector)* queries) {
   memset(queries, 0, (size_t)c->head_dim * sizeof *queries);
@@ -72,20 +74,23 @@ TARGET static void NAME(mask_scores)(NAME(vector)* scores, int start, int count,
   }
 }
 
-/* One block of keys: scores to weights relative to the new maximum; the sums so far are scaled to it. */
+/* One block of keys: scores to weights relative to the new maximum; the sums so far are scaled to it. Weights are added up in as many sums as
+ * there are lanes, by their key, because the few queries of a decoding row have their keys in lanes. */
 TARGET static void NAME(take_block)(NAME(vector)* scores, int count, NAME(vector)* maximum, NAME(vector)* total, NAME(vector)* result,
                                     int head_dim) {
   NAME(vector) most = *maximum;
   for (int i = 0; i < count; i++) most = NAME(select)((NAME(ints))(scores[i] > most), scores[i], most);
   /* Where nothing has been seen yet, weights relative to 0 are all 0. */
-  NAME(vector) base = NAME(select)((NAME(ints))(most > -INFINITY), most, (NAME(vector)){0}), rescale, weight, sum = {0};
+  NAME(vector) base = NAME(select)((NAME(ints))(most > -INFINITY), most, (NAME(vector)){0}), rescale, weight, sums[LANES] = {{0}};
   VECTOR_EXP(NAME(vector), NAME(ints), *maximum - base, rescale);
   for (int i = 0; i < count; i++) {
     VECTOR_EXP(NAME(vector), NAME(ints), scores[i] - base, weight);
     scores[i] = weight;
-    sum += weight;
+    sums[i % LANES] += weight;
   }
-  *total = *total * rescale + sum;
+  for (int half = LANES / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+  *total = *total * rescale + sums[0];
   for (int d = 0; d < head_dim; d++) result[d] *= rescale;
   *maximum = most;
 }
@@ -137,29 +142,70 @@ TARGET static void NAME(weigh_block)(const call* c, const NAME(vector)* weights,
   }
 }
 
-TARGET static void NAME(attend)(const call* c, const query_group* g) {
-  int head_dim = c->head_dim, start = INT32_MAX, end = 0;
-  NAME(vector) queries[head_dim], result[head_dim], scores[KEY_BLOCK], total = {0}, maximum = (NAME(vector)){0} - INFINITY;
-  NAME(ints) first, last;
-  NAME(load_queries)(c, g, queries);
-  NAME(load_ranges)(c, g, &first, &last);
-  memset(result, 0, sizeof result);
-  int latest_first = 0, earliest_last = INT32_MAX;
+/* What a group has seen so far. */
+typedef struct NAME(progress) {
+  NAME(vector) maximum, total;
+  NAME(ints) first, last;             /* positions that each lane sees */
+  int start, end;                     /* positions that some lane sees */
+  int latest_first, earliest_last;    /* between these, all lanes see everything */
+} NAME(progress);
+
+TARGET static NAME(progress) NAME(begin)(const call* c, const query_group* g) {
+  NAME(progress) p = {.maximum = (NAME(vector)){0} - INFINITY, .start = INT32_MAX, .earliest_last = INT32_MAX};
+  NAME(load_ranges)(c, g, &p.first, &p.last);
   for (int lane = 0; lane < LANES; lane++) {
-    if (first[lane] < start) start = first[lane];
-    if (first[lane] > latest_first) latest_first = first[lane];
-    if (last[lane] + 1 > end) end = last[lane] + 1;
-    if (last[lane] < earliest_last) earliest_last = last[lane];
+    if (p.first[lane] < p.start) p.start = p.first[lane];
+    if (p.first[lane] > p.latest_first) p.latest_first = p.first[lane];
+    if (p.last[lane] + 1 > p.end) p.end = p.last[lane] + 1;
+    if (p.last[lane] < p.earliest_last) p.earliest_last = p.last[lane];
   }
-  size_t rows = ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)c->keys->shape[2];
+  return p;
+}
+
+/* Where the keys and values of a group's slot and head begin, in heads. */
+static size_t NAME(first_row)(const call* c, const query_group* g) {
+  return ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)c->keys->shape[2];
+}
+
+/* `count` (1 … BLOCK_GROUPS) groups of the same slot and heads: a block of keys is read once for all of them. */
+TARGET static void NAME(attend_many)(const call* c, const query_group* groups, int count) {
+  int head_dim = c->head_dim, start = INT32_MAX, end = 0;
+  NAME(vector) queries[count][head_dim], result[count][head_dim], scores[KEY_BLOCK];
+  NAME(progress) progress[BLOCK_GROUPS];
+  memset(result, 0, sizeof result);
+  for (int i = 0; i < count; i++) {
+    NAME(load_queries)(c, &groups[i], queries[i]);
+    progress[i] = NAME(begin)(c, &groups[i]);
+    if (progress[i].start < start) start = progress[i].start;
+    if (progress[i].end > end) end = progress[i].end;
+  }
+  size_t row = NAME(first_row)(c, groups);
   for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {
-    int count = end - block < KEY_BLOCK ? end - block : KEY_BLOCK;
-    NAME(score_block)(c, queries, rows + (size_t)block, count, scores);
-    if (block < latest_first || block + count - 1 > earliest_last) NAME(mask_scores)(scores, block, count, first, last);
-    NAME(take_block)(scores, count, &maximum, &total, result, head_dim);
-    NAME(weigh_block)(c, scores, rows + (size_t)block, count, result);
+    for (int i = 0; i < count; i++) {
+      NAME(progress)* p = &progress[i];
+      int length = p->end - block < KEY_BLOCK ? p->end - block : KEY_BLOCK;
+      if (length <= 0 || block + KEY_BLOCK <= p->start) continue;
+      NAME(score_block)(c, queries[i], row + (size_t)block, length, scores);
+      if (block < p->latest_first || block + length - 1 > p->earliest_last) NAME(mask_scores)(scores, block, length, p->first, p->last);
+      NAME(take_block)(scores, length, &p->maximum, &p->total, result[i], head_dim);
+      NAME(weigh_block)(c, scores, row + (size_t)block, length, result[i]);
+    }
   }
-  NAME(store)(c, g, result, total);
+  for (int i = 0; i < count; i++) NAME(store)(c, &groups[i], result[i], progress[i].total);
+}
+
+#if LANES == 16
+#include "attention_few_kernels.h"
+#endif
+
+TARGET static void NAME(attend)(const call* c, const query_group* groups, int count) {
+#if LANES == 16
+  if (count == 1 && NAME(is_few)(c, groups)) {
+    NAME(attend_few)(c, groups);
+    return;
+  }
+#endif
+  NAME(attend_many)(c, groups, count);
 }
 
 #undef NAME
