@@ -96,7 +96,8 @@ export const SERVE_FLAGS = {
     help: "Size of what is kept there, of all models together; what was not used for longest goes first",
   }),
   batchInvariant: onOff({
-    help: "Serve only where a request's text and logprobs are the same bits whatever else runs: on a CPU, where long prompts of Qwen3.5 take longer with it",
+    help:
+      "Serve only where a request's text and logprobs are the same bits whatever else runs: on a CPU, where long prompts of Qwen3.5 take longer with it",
   }),
   noSpeculation: onOff({ help: "Draft no tokens ahead. Drafts change the speed, never a text" }),
   draftModel: text({
