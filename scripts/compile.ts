@@ -5,11 +5,10 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
-import { type BuildFacts, CHECKOUT_DRAFTER, DRAFTER_FOLDER } from "../src/cli/bundle.ts";
+import type { BuildFacts } from "../src/cli/bundle.ts";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { VERSION } from "../src/cli/version.ts";
 import { tryCommand } from "../src/hub/command.ts";
-import { DRAFTER_FILES } from "../src/hub/default_drafter.ts";
 import { DEFAULT_MODEL } from "../src/hub/default_model.ts";
 import { VARIABLES } from "../src/hub/environment.ts";
 import type { Progress } from "../src/hub/progress.ts";
@@ -89,8 +88,6 @@ function programName({ isWithModel = false }: CompileOptions): string {
 
 async function bundleModel(bundle: string, progress: Progress): Promise<BuildFacts["model"]> {
   await Deno.copyFile(await ensureModel(progress), join(bundle, DEFAULT_MODEL.fileName));
-  await Deno.mkdir(join(bundle, DRAFTER_FOLDER));
-  for (const name of DRAFTER_FILES) await Deno.copyFile(join(CHECKOUT_DRAFTER, name), join(bundle, DRAFTER_FOLDER, name));
   return await describeFile(bundle, DEFAULT_MODEL.fileName);
 }
 

@@ -18,10 +18,6 @@ export function assertNotEquals<T>(actual: T, expected: T, message?: string): vo
   assert.notDeepStrictEqual(actual, expected, message);
 }
 
-export function assertExists<T>(actual: T, message = `Expected a value, found ${actual}`): asserts actual is NonNullable<T> {
-  if (actual === undefined || actual === null) throw new AssertionError(message);
-}
-
 export function assertAlmostEquals(actual: number, expected: number, tolerance = 1e-7, message?: string): void {
   if (Object.is(actual, expected) || Math.abs(actual - expected) <= tolerance) return;
   throw new AssertionError(message ?? `Expected ${expected} within ${tolerance}, found ${actual}`);

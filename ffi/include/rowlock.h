@@ -56,7 +56,8 @@ RL_API int32_t rl_memory_limit(uint64_t cache_bytes);
 RL_API int32_t rl_cgroup_memory(uint64_t* out);
 
 /* Process-wide. On: a row's logits are the same bits whatever shares its steps and however its prompt is cut into chunks (some products
- * are slower). Off: a row's decode steps are, its prefill may differ in the last bits. Only on a CPU device; refused on a GPU. */
+ * are slower). Off: so it is where the library's own kernels compute, all but long prompts of recurrent layers; what MLX's compute may differ
+ * in the last bits of its prefill. Only on a CPU device; refused on a GPU. */
 RL_API int32_t rl_batch_invariant(int32_t is_on);
 
 /* ---- model ---------------------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "mlx/allocator.h"
 #include "mlx/array.h"
 
@@ -20,27 +23,65 @@ mx::Dtype dtype_of(mlx_dtype dtype) {
   }
 }
 
-/* A step streams all weights, and page walks cost a tenth of it: large arrays ask for huge pages, before they are touched. */
-void ask_for_huge_pages([[maybe_unused]] uint8_t* data, [[maybe_unused]] size_t num_bytes) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t huge = 1 << 21;
-  uintptr_t start = (reinterpret_cast<uintptr_t>(data) + huge - 1) / huge * huge, end = (reinterpret_cast<uintptr_t>(data) + num_bytes) / huge * huge;
-  if (start < end) madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
-#endif
+[[maybe_unused]] uintptr_t page_bytes() {
+  static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/* Calls madvise for the whole pages of `page` bytes in a range. */
+[[maybe_unused]] void advise(uint8_t* data, size_t num_bytes, uintptr_t page, int advice) {
+  uintptr_t start = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page, end = (reinterpret_cast<uintptr_t>(data) + num_bytes) / page * page;
+  if (start < end) madvise(reinterpret_cast<void*>(start), end - start, advice);
+}
+
+mlx_array make_array(const int* shape, int num_dims, mlx_dtype dtype, size_t* num_bytes) try {
+  mx::Shape sizes(shape, shape + num_dims);
+  *num_bytes = dtype_of(dtype).size();
+  for (int size : sizes) *num_bytes *= static_cast<size_t>(size);
+  mx::allocator::Buffer buffer = mx::allocator::malloc(*num_bytes);
+  if (buffer.ptr() == nullptr) return mlx_array{nullptr};
+  return mlx_array{new mx::array(buffer, sizes, dtype_of(dtype))};
+} catch (...) {
+  return mlx_array{nullptr};
 }
 
 }  // namespace
 
-mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data) try {
-  mx::Shape sizes(shape, shape + num_dims);
-  size_t num_bytes = dtype_of(dtype).size();
-  for (int size : sizes) num_bytes *= static_cast<size_t>(size);
-  mx::allocator::Buffer buffer = mx::allocator::malloc(num_bytes);
-  if (buffer.ptr() == nullptr) return mlx_array{nullptr};
-  auto* array = new mx::array(buffer, sizes, dtype_of(dtype));
-  *data = array->data<uint8_t>();
-  ask_for_huge_pages(*data, num_bytes);
-  return mlx_array{array};
-} catch (...) {
-  return mlx_array{nullptr};
+mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data) {
+  size_t num_bytes;
+  mlx_array array = make_array(shape, num_dims, dtype, &num_bytes);
+  if (array.ctx == nullptr) return array;
+  *data = array_data(array);
+#ifdef MADV_HUGEPAGE
+  /* A step streams all weights, and page walks cost a tenth of it: large arrays ask for huge pages, before they are touched. */
+  advise(*data, num_bytes, 1 << 21, MADV_HUGEPAGE);
+#endif
+  return array;
+}
+
+mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype) {
+  size_t num_bytes;
+  mlx_array array = make_array(shape, num_dims, dtype, &num_bytes);
+  if (array.ctx == nullptr) return array;
+  uint8_t* data = array_data(array);
+#ifdef __linux__
+  /* What malloc hands out may have been in use: whole pages are given back, which makes zeros of them, and the ends are written. */
+  uintptr_t address = reinterpret_cast<uintptr_t>(data), page = page_bytes();
+  size_t before = std::min<size_t>(num_bytes, (page - address % page) % page), after = (num_bytes - before) % page;
+  advise(data, num_bytes, page, MADV_NOHUGEPAGE);
+  memory_release(data, num_bytes);
+  std::memset(data, 0, before);
+  std::memset(data + num_bytes - after, 0, after);
+#else
+  std::memset(data, 0, num_bytes);
+#endif
+  return array;
+}
+
+uint8_t* array_data(mlx_array array) { return static_cast<mx::array*>(array.ctx)->data<uint8_t>(); }
+
+void memory_release([[maybe_unused]] uint8_t* data, [[maybe_unused]] size_t num_bytes) {
+#ifdef __linux__
+  advise(data, num_bytes, page_bytes(), MADV_DONTNEED);
+#endif
 }

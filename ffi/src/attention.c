@@ -80,20 +80,18 @@ static void host_write(forward* f, mlx_array* cached, mlx_array x, int first_hea
   if (f->s->status == RL_OK) cache_replace(cached, updated);
 }
 
-/* int32 [tokens]: slot, last position seen, position that a window ends at. */
 static bool plan_host_tokens(forward* f) {
-  if (f->seen.ctx != NULL) return true;
+  if (f->host_last_seen.ctx != NULL) return true;
   int32_t* slots = malloc((size_t)f->num_tokens * sizeof *slots);
   if (slots == NULL) return scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the slots of %d tokens", f->num_tokens), false;
   for (const run* r = f->runs; r < f->runs + f->num_runs; r++)
     for (int i = 0; i < r->num_rows * r->count; i++) slots[r->first_token + i] = r->first_slot + i / r->count;
-  f->seen_slots = op_ints(f->s, slots, f->num_tokens);
-  f->seen = op_ints(f->s, f->last_seen, f->num_tokens);
-  f->seen_from = op_ints(f->s, f->window_from, f->num_tokens);
+  f->host_slots = op_ints(f->s, slots, f->num_tokens);
+  f->host_last_seen = op_ints(f->s, f->last_seen, f->num_tokens);
+  f->host_window_from = op_ints(f->s, f->window_from, f->num_tokens);
   free(slots);
   return f->s->status == RL_OK;
 }
-
 
 /* Queries are the first `num_heads` heads of q, keys those of k from `first_key_head` on: both may be one tensor. */
 static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_heads, mlx_array k, int first_key_head, mlx_array v, float scale,
@@ -104,7 +102,7 @@ static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_head
   host_write(f, &cached[STATE_VALUES], v, 0);
   if (!plan_host_tokens(f)) return mlx_array_empty;
   attention_params params = {scale, num_heads, f->cache->model->kv_is_8_bit, window};
-  const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->seen_slots, f->seen, f->seen_from};
+  const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->host_slots, f->host_last_seen, f->host_window_from};
   return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, num_heads * mlx_array_dim(q, 2)), MLX_FLOAT32);
 }
 

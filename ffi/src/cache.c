@@ -1,9 +1,13 @@
 #include "cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+#include "array_memory.h"
+#include "cpu/attention.h"
 
 void cache_replace(mlx_array* own, mlx_array updated) { mlx_array_set(own, updated); }
 
@@ -17,7 +21,10 @@ int32_t rl_cache_new(rl_model* model, rl_cache** out) {
   int32_t status = model_check_thread(model);
   if (status != RL_OK) return status;
   rl_cache* cache = calloc(1, sizeof *cache);
-  if (cache != NULL) *cache = (rl_cache){.model = model, .layers = calloc((size_t)model->num_layers, sizeof(layer_cache))};
+  /* MLX's attention looks at zeros behind a row's tokens, ours does not look. */
+  bool is_sparse = model->uses_host_ops && model->dtype == MLX_FLOAT32 && model->head_dim <= HOST_MAX_HEAD_DIM;
+  if (cache != NULL)
+    *cache = (rl_cache){.model = model, .layers = calloc((size_t)model->num_layers, sizeof(layer_cache)), .is_sparse = is_sparse};
   if (cache == NULL || cache->layers == NULL) return free(cache), rl_fail(RL_ERR_MEMORY, "Out of memory for a cache");
   *out = cache;
   return RL_OK;
@@ -26,6 +33,8 @@ int32_t rl_cache_new(rl_model* model, rl_cache** out) {
 static void free_layers(rl_cache* cache) {
   for (int i = 0; i < 2 * cache->model->num_layers; i++) array_free(&cache->layers[i / 2].arrays[i % 2]);
   cache_drop_snapshots(cache);
+  free(cache->lengths);
+  cache->lengths = NULL;
   cache->num_slots = cache->capacity = 0;
 }
 
@@ -78,6 +87,64 @@ static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int
   return op_copy(s, op_update(s, fresh, kept, SHAPE(0, 0, 0, 0)));
 }
 
+/* ---- sparse caches: the system gives memory to what is written, so that a slot takes what its row needs, whatever the capacity ---- */
+
+/* The bytes of one token of one head, and how many heads a slot has. */
+typedef struct head_layout {
+  size_t token_bytes;
+  int num_heads;
+} head_layout;
+
+static head_layout layout_of(const layer_state* state, int which) {
+  return (head_layout){(size_t)state->shapes[which][3] * mlx_dtype_size(state->dtypes[which]), state->shapes[which][1]};
+}
+
+static uint8_t* head_data(mlx_array array, head_layout l, int slot, int head) {
+  return array_data(array) + ((size_t)slot * (size_t)l.num_heads + (size_t)head) * (size_t)mlx_array_dim(array, 2) * l.token_bytes;
+}
+
+/* An array of the new size with what the slots hold. */
+static int32_t resize_sparse(rl_cache* cache, int i, int slots, int capacity) {
+  layer_state state = cache->model->states[i / 2];
+  mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
+  head_layout l = layout_of(&state, i % 2);
+  mlx_array fresh = array_sparse(sized(&state, i % 2, slots, capacity), 4, state.dtypes[i % 2]);
+  if (fresh.ctx == NULL) return rl_fail(RL_ERR_MEMORY, "Cannot get memory for %d slots of %d tokens", slots, capacity);
+  for (int slot = 0; slot < min_int(slots, cache->num_slots) && own->ctx != NULL; slot++)
+    for (int head = 0; head < l.num_heads; head++)
+      memcpy(head_data(fresh, l, slot, head), head_data(*own, l, slot, head),
+             (size_t)min_int(cache->lengths[slot], capacity) * l.token_bytes);
+  if (own->ctx != NULL) mlx_array_free(*own);
+  *own = fresh;
+  return RL_OK;
+}
+
+/* Calls `act` for what a slot holds of every head of every layer. */
+static void for_heads(rl_cache* cache, int slot, void (*act)(uint8_t* data, size_t num_bytes)) {
+  for (int i = 0; i < 2 * cache->model->num_layers; i++) {
+    const layer_state* state = &cache->model->states[i / 2];
+    if (state->is_recurrent) continue;
+    head_layout l = layout_of(state, i % 2);
+    for (int head = 0; head < l.num_heads; head++)
+      act(head_data(cache->layers[i / 2].arrays[i % 2], l, slot, head), (size_t)cache->lengths[slot] * l.token_bytes);
+  }
+}
+
+static void fill_with_zeros(uint8_t* data, size_t num_bytes) { memset(data, 0, num_bytes); }
+
+/* Tokens of an old row that are not worth the calls to give their memory back. */
+enum { SHORT_ROW = 256 };
+
+void cache_write(rl_cache* cache, int slot, int start, int end) {
+  int* length = &cache->lengths[slot];
+  if (cache->is_sparse && start == 0 && *length > SHORT_ROW && *length > end) for_heads(cache, slot, memory_release), *length = 0;
+  if (end > *length) *length = end;
+}
+
+void cache_settle(const rl_cache* cache) {
+  if (cache->is_sparse) mlx_synchronize(cache->model->stream);
+}
+
 /* Evaluates the arrays one by one: at most one of them lives twice at a time. */
 static int32_t replace_evaluated(scope* s, mlx_array* own, mlx_array updated) {
   mlx_array next = scope_release(s, updated);
@@ -97,8 +164,16 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   if (status != RL_OK) return status;
   if (slots == 0) return free_layers(cache), give_memory_back(), RL_OK;
   bool is_smaller = slots < cache->num_slots || capacity < cache->capacity;
+  int* lengths = calloc((size_t)slots, sizeof *lengths);
+  if (lengths == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for %d slots", slots);
+  for (int slot = 0; slot < min_int(slots, cache->num_slots); slot++) lengths[slot] = min_int(cache->lengths[slot], capacity);
   cache_drop_snapshots(cache);
+  cache_settle(cache);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
+    if (cache->is_sparse && !cache->model->states[i / 2].is_recurrent) {
+      status = resize_sparse(cache, i, slots, capacity);
+      continue;
+    }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
     status = replace_evaluated(&s, own, resized(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
@@ -106,6 +181,9 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   /* A layer that has grown before another one could not does no harm: what all of them have room for counts, and it was there before. */
   cache->num_slots = status == RL_OK ? slots : min_int(slots, cache->num_slots);
   cache->capacity = status == RL_OK ? capacity : min_int(capacity, cache->capacity);
+  /* After a failure, arrays of both sizes are there: what fits the smaller one counts, and the rest is not looked at. */
+  free(cache->lengths);
+  cache->lengths = lengths;
   if (is_smaller) give_memory_back();
   return status;
 }
@@ -131,6 +209,8 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
     return rl_fail(RL_ERR_ARGUMENT, "rl_cache_move: length is %d, expected 0 … %d", length, cache->capacity);
   if (length == 0 || from == to) return RL_OK;
   cache_drop_snapshots(cache);
+  cache_settle(cache);
+  cache_write(cache, to, 0, length);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
@@ -149,8 +229,12 @@ int32_t rl_cache_clear(rl_cache* cache, int32_t slot) {
   if (status == RL_OK) status = check_slot(cache, "rl_cache_clear: slot", slot);
   if (status != RL_OK) return status;
   cache_drop_snapshots(cache);
+  cache_settle(cache);
+  if (cache->is_sparse) for_heads(cache, slot, fill_with_zeros);
+  cache->lengths[slot] = 0;
   for (int i = 0; i < 2 * m->num_layers && status == RL_OK; i++) {
     layer_state state = m->states[i / 2];
+    if (cache->is_sparse && !state.is_recurrent) continue;
     scope s = scope_open(m->stream);
     mlx_array zeros = op_zeros(&s, sized(&state, i % 2, 1, cache->capacity), 4, state.dtypes[i % 2]);
     status = overwrite(&s, &cache->layers[i / 2].arrays[i % 2], zeros, slot);

@@ -21,10 +21,19 @@ typedef struct snapshot {
 struct rl_cache {
   rl_model* model;
   int num_slots, capacity;
+  int* lengths; /* of every slot: tokens that were written since it began, at least; what lies behind takes no memory where `is_sparse` */
+  bool is_sparse;
   layer_cache* layers;
   snapshot* snapshots;
   int num_snapshots, max_snapshots;
 };
+
+/* Notes that a step or a page writes the tokens [start, end) of a slot. One that begins anew gives its old row's memory back first. Nothing of
+ * the cache may be in flight. */
+void cache_write(rl_cache* cache, int slot, int start, int end);
+
+/* Waits for what is in flight where that is needed for updates in place: what runs holds the buffers. */
+void cache_settle(const rl_cache* cache);
 
 /* Replaces a layer's array and drops the old handle, so that the update can happen in place. */
 void cache_replace(mlx_array* own, mlx_array updated);

@@ -46,6 +46,15 @@ const char* config_text(const config* c, const char* key) {
   return value != NULL ? value : "";
 }
 
+const char* config_entry(const config* c, const char* key, int i) {
+  const char* entry = find(c, key);
+  for (; i > 0 && entry != NULL; i--) {
+    entry = strchr(entry, ',');
+    if (entry != NULL) entry++;
+  }
+  return entry;
+}
+
 double config_float(config* c, const char* key, double low, double high) {
   if (c->status != RL_OK) return low;
   const char* value = find(c, key);

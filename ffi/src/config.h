@@ -20,6 +20,8 @@ void config_free(config* c);
 bool config_has(const config* c, const char* key);
 /* The value, or "" when the key is absent. */
 const char* config_text(const config* c, const char* key);
+/* The i-th entry of a comma-joined list, with what follows it; NULL when the list is shorter. */
+const char* config_entry(const config* c, const char* key, int i);
 /* Required numbers: absent, unparsable or outside [low, high] becomes the config's error, and `low` is returned. */
 int config_int(config* c, const char* key, int low, int high);
 double config_float(config* c, const char* key, double low, double high);

@@ -89,29 +89,19 @@ mlx_array load_qk_norm(weights* w, const decoder* d, int layer, float offset) {
   return result;
 }
 
-/* The entry `index` of a comma-joined list, NULL when there is none. */
-static const char* list_entry(const char* list, int index) {
-  for (; index > 0 && list != NULL; index--) {
-    list = strchr(list, ',');
-    if (list != NULL) list++;
-  }
-  return list;
-}
-
 int load_window(weights* w, int layer) {
-  const char* type = list_entry(config_text(w->config, "layer_types"), layer);
+  const char* type = config_entry(w->config, "layer_types", layer);
   bool is_sliding = type != NULL && strncmp(type, "sliding_attention", strlen("sliding_attention")) == 0;
   return is_sliding ? config_int(w->config, "sliding_window", 1, 1 << 24) : 0;
 }
 
 int config_list_int(weights* w, const char* key, int index, int missing) {
-  const char* list = config_text(w->config, key);
-  if (*list == '\0') return missing;
-  const char* entry = list_entry(list, index);
+  if (*config_text(w->config, key) == '\0') return missing;
+  const char* entry = config_entry(w->config, key, index);
   char* end = NULL;
   long value = entry != NULL ? strtol(entry, &end, 10) : 0;
   if (entry == NULL || end == entry || (*end != ',' && *end != '\0'))
-    weights_fail(w, "The model config's %s has no number for entry %d: %.80s", key, index, list);
+    weights_fail(w, "The model config's %s has no number for entry %d: %.80s", key, index, config_text(w->config, key));
   return (int)value;
 }
 

@@ -140,6 +140,8 @@ int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const in
   if (status != RL_OK) return status;
   output_set(output, mlx_array_empty, true);
   cache_drop_snapshots(cache);
+  cache_settle(cache);
+  for (int i = 0; i < num_rows; i++) cache_write(cache, rows[i].slot, rows[i].offset, rows[i].offset + rows[i].count);
   int32_t* scratch = malloc(3 * (size_t)num_tokens * sizeof *scratch);
   run* runs = calloc((size_t)num_rows, sizeof *runs);
   if (scratch == NULL || runs == NULL) {

@@ -18,12 +18,6 @@ mlx_array transposed_view(mlx_array values) {
   return view;
 }
 
-linear linear_of(mlx_array weight) {
-  matrix m = {.format = {.dtype = mlx_array_dtype(weight)}, .values = shared(weight), .transposed = transposed_view(weight),
-              .columns = mlx_array_dim(weight, -1)};
-  return (linear){.parts = {m}, .num_parts = 1};
-}
-
 linear linear_of_embedding(const embedding* e) {
   const matrix* t = &e->table;
   matrix m = {.format = t->format, .values = shared(t->values), .transposed = shared(t->transposed), .scales = shared(t->scales),

@@ -80,6 +80,8 @@ int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t
   if (status == RL_OK) status = check_range(cache, "rl_page_load", slot, start, page->length);
   if (status != RL_OK) return status;
   cache_drop_snapshots(cache);
+  cache_settle(cache);
+  cache_write(cache, slot, start, start + page->length);
   scope s = scope_open(cache->model->stream);
   for (int i = 0; i < 2 * cache->model->num_layers && s.status == RL_OK; i++) {
     if (!is_part(page, i)) continue;

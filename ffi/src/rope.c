@@ -17,6 +17,8 @@ static double original_context(config* c) { return config_float(c, "rope_origina
  * computed for a row must not depend on how long it gets. */
 static double served_context(config* c) { return optional(c, "served_context", 1, 1e9, 0); }
 
+static bool is_beyond_original(config* c) { return served_context(c) > original_context(c); }
+
 /* Llama 3.1's scaling: long wavelengths are stretched by `factor`, short ones stay, those between are blended. */
 static double llama3_frequency(config* c, double frequency) {
   double factor = factor_of(c), original = original_context(c);
@@ -52,8 +54,7 @@ static double dynamic_theta(config* c, int dims, double theta) {
 
 /* The i-th of a comma-joined list of divisors. */
 static double divisor_of_list(config* c, const char* key, int i) {
-  const char* entry = config_text(c, key);
-  for (; i > 0 && entry != NULL; i--) entry = strchr(entry, ',') != NULL ? strchr(entry, ',') + 1 : NULL;
+  const char* entry = config_entry(c, key, i);
   char* end = NULL;
   double value = entry != NULL ? strtod(entry, &end) : 0;
   if (c->status == RL_OK && (entry == NULL || end == entry || !(value > 0)))
@@ -64,8 +65,7 @@ static double divisor_of_list(config* c, const char* key, int i) {
 /* LongRoPE (Ding et al., arXiv 2402.13753): a divisor of its own for each frequency, one list for contexts up to the original one and another
  * for longer ones. They are in the config, or in tensors of a GGUF file. */
 static double longrope_frequency(weights* w, int i, double frequency) {
-  bool is_long = served_context(w->config) > original_context(w->config);
-  const char* key = is_long ? "rope_long_factors" : "rope_short_factors";
+  const char* key = is_beyond_original(w->config) ? "rope_long_factors" : "rope_short_factors";
   return config_has(w->config, key) ? frequency / divisor_of_list(w->config, key, i) : frequency;
 }
 
@@ -107,7 +107,7 @@ rope rope_load(weights* w, int dims) {
   for (int i = 0; i < dims / 2; i++) r.inv_frequency[i] = (float)scaled_frequency(w, type, dims, theta, i);
   divide_by_tensor(w, "rope_freqs.weight", &r);
   if (strcmp(type, "longrope") == 0)
-    divide_by_tensor(w, served_context(c) > original_context(c) ? "rope_factors_long.weight" : "rope_factors_short.weight", &r);
+    divide_by_tensor(w, is_beyond_original(c) ? "rope_factors_long.weight" : "rope_factors_short.weight", &r);
   return r;
 }
 

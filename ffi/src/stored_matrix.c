@@ -128,7 +128,8 @@ static const uint8_t* row_data(const tensor* t, const stored_matrix* m, int64_t 
   return t->data + t->num_bytes / (uint64_t)m->num_rows * (uint64_t)row;
 }
 
-void stored_matrix_floats(const stored_matrix* m, int64_t row, float* values) {
+/* Row `row` as numbers. */
+static void row_floats(const stored_matrix* m, int64_t row, float* values) {
   const uint8_t* data = row_data(m->values, m, row);
   if (m->scales == NULL) {
     m->values->type->to_float(data, values, (size_t)(m->columns / m->values->type->block_size));
@@ -146,12 +147,12 @@ void stored_matrix_floats(const stored_matrix* m, int64_t row, float* values) {
 void stored_matrix_dense(const stored_matrix* m, int64_t row, mlx_dtype dtype, void* values) {
   const char* stored = dtype == MLX_FLOAT16 ? "F16" : dtype == MLX_BFLOAT16 ? "BF16" : NULL;
   if (dtype == MLX_FLOAT32) {
-    stored_matrix_floats(m, row, values);
+    row_floats(m, row, values);
   } else if (strcmp(stored, m->values->type->name) == 0) {
     memcpy(values, row_data(m->values, m, row), (size_t)m->columns * 2);
   } else {
     float floats[m->columns];
-    stored_matrix_floats(m, row, floats);
+    row_floats(m, row, floats);
     write_floats(floats, (size_t)m->columns, dtype, values);
   }
 }
@@ -175,7 +176,7 @@ void stored_matrix_packed(const stored_matrix* m, int64_t row, const matrix_form
   write_floats(floats + num_groups, num_groups, format->dtype, biases);
 }
 
-/* Half `half` of 32 values of MLX's affine quantization. */
+/* 32 values of MLX's affine quantization, from `first` on. */
 static void read_affine(const stored_matrix* m, const uint8_t* words, const float* scales, const float* biases, int first, value_group* g) {
   for (int i = 0; i < BLOCK_VALUES; i++) g->values[i] = affine_integer(words, m->bits, (size_t)(first + i));
   for (int half = 0; half < 2; half++) {
@@ -184,7 +185,7 @@ static void read_affine(const stored_matrix* m, const uint8_t* words, const floa
   }
 }
 
-/* Twice a 4-bit float is an integer from -12 to 12. */
+/* The same of mxfp4: twice a 4-bit float is an integer from -12 to 12. */
 static void read_mxfp4(const uint8_t* words, const uint8_t* scales, int first, value_group* g) {
   float scale = e8m0_to_float(scales[first / BLOCK_VALUES]) / 2;
   for (int i = 0; i < BLOCK_VALUES; i++) g->values[i] = (uint8_t)(2 * fp4_to_float(words[(first + i) / 2] >> (i % 2 * 4)) + 12);

@@ -1,4 +1,4 @@
-/* One matrix, or one stack of matrices, as it lies in the checkpoint's files: what its rows are as numbers, and as MLX multiplies them. */
+/* One matrix, or one stack of matrices, as it lies in the checkpoint's files: what its rows are as numbers, and as they are multiplied. */
 #ifndef ROWLOCK_STORED_MATRIX_H
 #define ROWLOCK_STORED_MATRIX_H
 
@@ -20,9 +20,6 @@ stored_matrix stored_matrix_find(weights* w, const char* module, int stack, int 
 
 /* How the loaded matrix is to be held: as `w` says, as the types and sizes allow. */
 matrix_format stored_matrix_format(const weights* w, const stored_matrix* m);
-
-/* Row `row` as numbers. */
-void stored_matrix_floats(const stored_matrix* m, int64_t row, float* values);
 
 /* Row `row` in `format`, which is dense, into memory for `columns` values. */
 void stored_matrix_dense(const stored_matrix* m, int64_t row, mlx_dtype dtype, void* values);

@@ -39,7 +39,7 @@ static int64_t stored_row(int64_t row, int head_dim) {
 
 /* ---- vectors ---- */
 
-/* `count` values of a vector tensor as float32, NULL after an error. */
+/* All of a vector tensor as float32; false after an error. */
 static bool read_vector(weights* w, const char* name, int size, int head_dim, float* values) {
   const tensor* t = w->status == RL_OK ? tensors_find(w->tensors, name) : NULL;
   if (t == NULL) return weights_fail(w, "The checkpoint has no tensor %s", name), false;
@@ -69,8 +69,6 @@ mlx_array weights_norm(weights* w, const char* name, int size, float offset) {
   free(values);
   return array;
 }
-
-mlx_array weights_vector(weights* w, const char* name, int size) { return weights_norm(w, name, size, 0); }
 
 static mlx_array read_bias(weights* w, const projection* parts, int num_parts, int num_rows) {
   float* values = malloc((size_t)num_rows * sizeof *values);
@@ -122,23 +120,27 @@ static void release_rows(const stored_matrix* m, int64_t from, int64_t to) {
     if (tensors[i] != NULL) tensor_release(tensors[i], row_bytes(m, tensors[i]) * (uint64_t)from, row_bytes(m, tensors[i]) * (uint64_t)to);
 }
 
-static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffers b) {
-  for (int64_t expert = 0; expert < (p->num_experts > 0 ? p->num_experts : 1); expert++) {
-    for (int i = 0; i < p->num_parts; i++) {
-      const stored_matrix* source = &p->sources[expert * p->sources_stride + i];
-      int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0, end = first + p->parts[i].rows, kept = first;
-      for (int64_t r = 0; r < p->parts[i].rows; r++) {
-        int64_t row = first + stored_row(r, p->parts[i].head_dim);
-        if (format->blocks != BLOCKS_NONE) stored_matrix_blocks(source, row, format->blocks, b.values);
-        else if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b.values);
-        else stored_matrix_packed(source, row, format, b.values, b.scales, b.biases);
-        b.values += b.value_bytes, b.scales += b.scale_bytes, b.biases += b.scale_bytes;
-        if (first + r + 1 < end && (uint64_t)(first + r + 1 - kept) * row_bytes(source, source->values) < RELEASE_BYTES) continue;
-        release_rows(source, kept, first + r + 1);
-        kept = first + r + 1;
-      }
-    }
+/* Writes the rows of one part, which are those of `source` from `first` on, and moves `b` behind them. */
+static void fill_part(const stored_matrix* source, int64_t first, const projection* part, const matrix_format* format, matrix_buffers* b) {
+  int64_t end = first + part->rows, released = first;
+  for (int64_t next = first + 1; next <= end; next++) {
+    int64_t row = first + stored_row(next - 1 - first, part->head_dim);
+    if (format->blocks != BLOCKS_NONE) stored_matrix_blocks(source, row, format->blocks, b->values);
+    else if (format->bits == 0) stored_matrix_dense(source, row, format->dtype, b->values);
+    else stored_matrix_packed(source, row, format, b->values, b->scales, b->biases);
+    b->values += b->value_bytes, b->scales += b->scale_bytes, b->biases += b->scale_bytes;
+    if (next < end && (uint64_t)(next - released) * row_bytes(source, source->values) < RELEASE_BYTES) continue;
+    release_rows(source, released, next);
+    released = next;
   }
+}
+
+static void fill(const matrix_plan* p, const matrix_format* format, matrix_buffers b) {
+  for (int64_t expert = 0; expert < (p->num_experts > 0 ? p->num_experts : 1); expert++)
+    for (int i = 0; i < p->num_parts; i++) {
+      int64_t first = p->sources_stride == 0 ? expert * p->parts[i].rows : 0;
+      fill_part(&p->sources[expert * p->sources_stride + i], first, &p->parts[i], format, &b);
+    }
 }
 
 /* Rows of `width` elements for all that is planned, and where they lie. */
@@ -200,6 +202,12 @@ static linear load_parts(weights* w, const matrix_plan* p) {
   return l;
 }
 
+projection projection_of(const char* module, const char* name, int rows) {
+  projection p = {.rows = rows};
+  snprintf(p.module, sizeof p.module, "%s.%s", module, name);
+  return p;
+}
+
 linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias) {
   stored_matrix sources[PROJECTION_MAX_PARTS];
   matrix_plan plan = {.sources = sources, .parts = parts, .num_parts = num_parts, .columns = columns};
@@ -233,13 +241,4 @@ embedding weights_embedding(weights* w, const char* module, int rows, int column
   projection part = {.rows = rows};
   snprintf(part.module, sizeof part.module, "%s", module);
   return (embedding){.table = weights_linear(w, &part, 1, columns, false).parts[0], .dtype = w->dtype};
-}
-
-mlx_array weights_matrix(weights* w, const char* module, int rows, int columns) {
-  projection part = {.rows = rows};
-  stored_matrix source = stored_matrix_find(w, module, 0, rows, columns);
-  matrix_plan plan = {.sources = &source, .parts = &part, .num_parts = 1, .columns = columns};
-  matrix m = load_matrix(w, &plan, (matrix_format){.dtype = w->dtype});
-  array_free(&m.transposed);
-  return m.values;
 }

@@ -52,14 +52,8 @@ typedef struct embedding {
 
 bool weights_has(const weights* w, const char* name);
 
-/* A required vector [size]. */
-mlx_array weights_vector(weights* w, const char* name, int size);
-
 /* A required vector [size] with `offset` added: some checkpoints store norms as their distance from 1. */
 mlx_array weights_norm(weights* w, const char* name, int size, float offset);
-
-/* A required matrix [rows, columns], dense whatever its stored type; `module` is the name without ".weight". */
-mlx_array weights_matrix(weights* w, const char* module, int rows, int columns);
 
 /* One part of a fused projection. */
 typedef struct projection {
@@ -67,6 +61,9 @@ typedef struct projection {
   int rows;          /* output features */
   int head_dim;      /* > 0: rows of each head are permuted for interleaved rope (GGUF) and are put back in order */
 } projection;
+
+/* The part "module.name" with rows in order. */
+projection projection_of(const char* module, const char* name, int rows);
 
 /* The parts' rows under each other, with their biases when `has_bias`. */
 linear weights_linear(weights* w, const projection* parts, int num_parts, int columns, bool has_bias);
@@ -78,7 +75,6 @@ linear weights_experts(weights* w, const char* module, const projection* parts, 
 embedding weights_embedding(weights* w, const char* module, int rows, int columns);
 
 /* A product with a matrix that something else holds too (tied embeddings); shares its buffers. */
-linear linear_of(mlx_array weight);
 linear linear_of_embedding(const embedding* e);
 
 /* [..., out, in] as [..., in, out], without copying. */

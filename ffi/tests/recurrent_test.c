@@ -94,10 +94,38 @@ static void test_slots(rl_model* m, rl_cache* c, rl_output* o) {
   CHECK(equal(part, part + TINY_VOCAB) && !equal(part, alone));
 }
 
+enum { LENGTH = 9, COUNT = 5 };
+
+/* Verified rows beside plain ones. `expected`: the logits of a row of LENGTH + 2 tokens. */
+static void test_keep_beside_plain(rl_model* m, rl_cache* c, rl_output* o, const float* expected) {
+  float part[TINY_VOCAB], rejected[TINY_VOCAB];
+
+  /* rows of different counts, of which one is plain; without keeping, the rejected tokens stay */
+  feed_singly(m, c, o, 0, 0, LENGTH, part);
+  feed_singly(m, c, o, 2, 0, LENGTH, part);
+  const int32_t mixed[] = {tokens[LENGTH], 1, 2, tokens[0], tokens[LENGTH], 3};
+  const rl_row ragged[] = {{0, LENGTH, 3, 1, RL_ROW_VERIFY}, {1, 0, 1, 1, 0}, {2, LENGTH, 2, 1, RL_ROW_VERIFY}};
+  CHECK(rl_forward(m, c, o, mixed, 6, ragged, 3) == RL_OK);
+  CHECK(rl_cache_keep(c, (const int32_t[]){0}, (const int32_t[]){1}, 1) == RL_OK);
+  feed(m, c, o, (rl_row){0, LENGTH + 1, 1, 1, 0}, part);
+  feed(m, c, o, (rl_row){2, LENGTH + 1, 1, 1, 0}, rejected);
+  CHECK(equal(part, expected) && distance(rejected, expected, TINY_VOCAB) > 1e-3f);
+  feed_singly(m, c, o, 1, 1, LENGTH + 2, part);
+  CHECK(equal(part, expected));
+
+  /* neighbours of the same count, of which one is plain */
+  feed_singly(m, c, o, 1, 0, LENGTH, part);
+  const int32_t pairs[] = {tokens[0], tokens[1], tokens[LENGTH], 3};
+  const rl_row neighbours[] = {{0, 0, 2, 1, 0}, {1, LENGTH, 2, 1, RL_ROW_VERIFY}};
+  CHECK(rl_forward(m, c, o, pairs, 4, neighbours, 2) == RL_OK);
+  CHECK(rl_cache_keep(c, (const int32_t[]){1}, (const int32_t[]){1}, 1) == RL_OK);
+  feed(m, c, o, (rl_row){1, LENGTH + 1, 1, 1, 0}, part);
+  CHECK(equal(part, expected));
+}
+
 /* Three rows verify at once and keep different numbers of tokens; slot 3 is verified too, and not named. */
 static void test_keep(rl_model* m, rl_cache* c, rl_output* o) {
-  enum { LENGTH = 9, COUNT = 5 };
-  float expected[4][TINY_VOCAB], part[TINY_VOCAB], rejected[TINY_VOCAB];
+  float expected[4][TINY_VOCAB], part[TINY_VOCAB];
   const int kept_of_slot[] = {1, 3, COUNT, COUNT};
   CHECK(rl_cache_resize(c, 0, 0) == RL_OK && rl_cache_resize(c, 4, 64) == RL_OK);
   for (int slot = 0; slot < 4; slot++) feed_singly(m, c, o, 0, 0, LENGTH + kept_of_slot[slot] + 1, expected[slot]);
@@ -115,28 +143,7 @@ static void test_keep(rl_model* m, rl_cache* c, rl_output* o) {
     feed(m, c, o, (rl_row){slot, LENGTH + kept_of_slot[slot], 1, 1, 0}, part);
     CHECK_VALUES(equal(part, expected[slot]), "slot %d", slot);
   }
-
-  /* rows of different counts, of which one is plain; without keeping, the rejected tokens stay */
-  feed_singly(m, c, o, 0, 0, LENGTH, part);
-  feed_singly(m, c, o, 2, 0, LENGTH, part);
-  const int32_t mixed[] = {tokens[LENGTH], 1, 2, tokens[0], tokens[LENGTH], 3};
-  const rl_row ragged[] = {{0, LENGTH, 3, 1, RL_ROW_VERIFY}, {1, 0, 1, 1, 0}, {2, LENGTH, 2, 1, RL_ROW_VERIFY}};
-  CHECK(rl_forward(m, c, o, mixed, 6, ragged, 3) == RL_OK);
-  CHECK(rl_cache_keep(c, (const int32_t[]){0}, (const int32_t[]){1}, 1) == RL_OK);
-  feed(m, c, o, (rl_row){0, LENGTH + 1, 1, 1, 0}, part);
-  feed(m, c, o, (rl_row){2, LENGTH + 1, 1, 1, 0}, rejected);
-  CHECK(equal(part, expected[0]) && distance(rejected, expected[0], TINY_VOCAB) > 1e-3f);
-  feed_singly(m, c, o, 1, 1, LENGTH + 2, part);
-  CHECK(equal(part, expected[0]));
-
-  /* neighbours of the same count, of which one is plain */
-  feed_singly(m, c, o, 1, 0, LENGTH, part);
-  const int32_t pairs[] = {tokens[0], tokens[1], tokens[LENGTH], 3};
-  const rl_row neighbours[] = {{0, 0, 2, 1, 0}, {1, LENGTH, 2, 1, RL_ROW_VERIFY}};
-  CHECK(rl_forward(m, c, o, pairs, 4, neighbours, 2) == RL_OK);
-  CHECK(rl_cache_keep(c, (const int32_t[]){1}, (const int32_t[]){1}, 1) == RL_OK);
-  feed(m, c, o, (rl_row){1, LENGTH + 1, 1, 1, 0}, part);
-  CHECK(equal(part, expected[0]));
+  test_keep_beside_plain(m, c, o, expected[0]);
 }
 
 static void test_bad_keep(rl_model* m, rl_cache* c, rl_output* o) {

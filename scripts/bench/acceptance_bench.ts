@@ -13,6 +13,7 @@ import { loadModel } from "../../src/models/checkpoint.ts";
 import { loadDrafter } from "../../src/models/drafters.ts";
 import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
 import { promptIds, STORIES } from "./spec_workload.ts";
 
@@ -72,7 +73,7 @@ function report(setup: Setup): void {
   console.log("| temperature | drafts | accepted a round | first draft right | first two | all | of greedy at 0 |");
   console.log("| ---: | --- | ---: | ---: | ---: | ---: | ---: |");
   const base = measure(setup, 0, false).accepted;
-  const percent = (share: number | undefined): string => `${(100 * (share ?? NaN)).toFixed(1)} %`;
+  const percent = (share: number | undefined): string => share === undefined ? "" : `${(100 * share).toFixed(1)} %`;
   for (const temperature of TEMPERATURES) {
     for (const isCoupled of [false, true]) {
       const { accepted, shares } = measure(setup, temperature, isCoupled);
@@ -108,14 +109,4 @@ async function run(): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await run();
-    } catch (error) {
-      console.error(`bench:acceptance: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:acceptance", HELP, run);

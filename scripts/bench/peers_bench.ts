@@ -7,9 +7,10 @@ import { parseArgs } from "node:util";
 import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
 import { VERSIONS } from "./peers/installs.ts";
-import { FULL, longestRequest, makeLoads, QUICK } from "./peers/loads.ts";
+import { FULL, type Load, longestRequest, makeLoads, QUICK, type Sizes } from "./peers/loads.ts";
 import { PEER_NAMES, type PeerName, preparePeers } from "./peers/peers.ts";
 import { peersTable } from "./peers/peers_table.ts";
 import { PromptMaker } from "./peers/prompts.ts";
@@ -69,12 +70,16 @@ function describeMachine(): string {
   return `${cpus[0]?.model.trim() ?? "unknown processor"}, ${cpus.length} threads, ${gigabytes} GiB, ${Deno.build.os} ${Deno.build.arch}`;
 }
 
+function chooseLoads({ loadKeys }: Settings, sizes: Sizes): Load[] {
+  const all = makeLoads(sizes);
+  const unknown = loadKeys?.find((key) => !all.some((load) => load.key === key));
+  if (unknown !== undefined) throw new Error(`--loads has "${unknown}", expected keys of ${all.map(({ key }) => key).join(", ")}`);
+  return all.filter(({ key }) => loadKeys?.includes(key) ?? true);
+}
+
 async function bench(settings: Settings): Promise<void> {
   const sizes = settings.isQuick ? QUICK : FULL;
-  const all = makeLoads(sizes);
-  const unknown = settings.loadKeys?.find((key) => !all.some((load) => load.key === key));
-  if (unknown !== undefined) throw new Error(`--loads has "${unknown}", expected keys of ${all.map(({ key }) => key).join(", ")}`);
-  const loads = all.filter(({ key }) => settings.loadKeys?.includes(key) ?? true);
+  const loads = chooseLoads(settings, sizes);
   const progress = new TerminalProgress();
   const [libraryPath, modelPath] = [await ensureLibrary(progress), await ensureModel(progress)];
   const { tokenizer, chatTemplate } = loadModel(modelPath);
@@ -112,14 +117,4 @@ node-llama-cpp ${VERSIONS.nodeLlamaCpp} on ${settings.llamaThreads} of the threa
   }
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await bench(parseSettings(Deno.args));
-    } catch (error) {
-      console.error(`bench:peers: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:peers", HELP, (args) => bench(parseSettings(args)));

@@ -14,6 +14,7 @@ import { Turns } from "../../src/engine/turns.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import type { ModelSpec } from "../../src/native/model_spec.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
 
 const HELP = `Usage: deno task bench:prefix [flags]
@@ -176,14 +177,4 @@ async function run({ settings, model }: ReturnType<typeof parseSettings>): Promi
   }
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await run(parseSettings(Deno.args));
-    } catch (error) {
-      console.error(`bench:prefix: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:prefix", HELP, (args) => run(parseSettings(args)));

@@ -12,6 +12,7 @@ import { NativeLibrary } from "../../src/native/library.ts";
 import { type SampleCall, StepOutput } from "../../src/native/step_output.ts";
 import { EDIT_WORDS, SampledRows, SAMPLING_FIELD as FIELD, SAMPLING_WORDS, StructArray } from "../../src/native/structs.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { GREEDY_CASE, SAMPLER_CASES, type SamplerCase } from "./sampler_cases.ts";
 
 const HELP = `Usage: deno task bench:sampler [flags]
@@ -201,14 +202,4 @@ async function bench(options: BenchOptions): Promise<void> {
   if (options.isServed) await benchServed();
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await bench(parseOptions(Deno.args));
-    } catch (error) {
-      console.error(`bench:sampler: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:sampler", HELP, (args) => bench(parseOptions(args)));

@@ -14,6 +14,7 @@ import { loadModel } from "../../src/models/checkpoint.ts";
 import { loadDrafter } from "../../src/models/drafters.ts";
 import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
 import { type Mode, MODES, promptIds, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
 
@@ -182,14 +183,4 @@ async function run(settings: Settings): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await run(parseSettings(Deno.args));
-    } catch (error) {
-      console.error(`bench:spec: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:spec", HELP, (args) => run(parseSettings(args)));

@@ -12,6 +12,7 @@ import { NativeBackend } from "../../src/engine/native_backend.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { ensureLibrary } from "../build_ffi.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
 import { partsOf, type StepLine, stepTable } from "./step/step_parts.ts";
 import { LIMITS, requestsOf, runCore, runServed, runWorker, type StepCase } from "./step/step_runs.ts";
@@ -118,14 +119,4 @@ async function bench(settings: Settings): Promise<void> {
   }
 }
 
-if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      await bench(parseSettings(Deno.args));
-    } catch (error) {
-      console.error(`bench:step: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
-}
+if (import.meta.main) await runScript("bench:step", HELP, (args) => bench(parseSettings(args)));

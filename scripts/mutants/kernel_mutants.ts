@@ -6,17 +6,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   { find: "result[c] += p->bias[column + c];", replace: "result[c] += p->bias[c];", file: "ffi/src/cpu/product_kernels.h" },
   { find: "_mm512_shuffle_ps(low, high, 0x88)", replace: "_mm512_shuffle_ps(low, high, 0xDD)", file: "ffi/src/cpu/product_kernels.h" },
   { find: "g->values[16 + i] << 4", replace: "g->values[15 + i] << 4", file: "ffi/src/cpu/blocks.c" },
-  { find: "*total = *total * rescale + sum;", replace: "*total = *total + sum;", file: "ffi/src/cpu/attention_kernels.h" },
+  { find: "*total = *total * rescale + sums[0];", replace: "*total = *total + sums[0];", file: "ffi/src/cpu/attention_kernels.h" },
   { find: "(NAME(ints))(key <= last)", replace: "(NAME(ints))(key < last)", file: "ffi/src/cpu/attention_kernels.h" },
   { find: "few->total[h] * rescale[0] + sums[0]", replace: "few->total[h] + sums[0]", file: "ffi/src/cpu/attention_few_kernels.h" },
   { find: "for (int i = 0; i < first; i++)", replace: "for (int i = 1; i < first; i++)", file: "ffi/src/cpu/attention_few_kernels.h" },
   { find: "(int8_t)lrintf(x[d] * inverse)", replace: "(int8_t)(x[d] * inverse)", file: "ffi/src/cpu/attention.c" },
   // Borders that follow the first key of a group: a token's bits would depend on the tokens beside it.
-  {
-    find: "for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {\n    for (int i = 0; i < count",
-    replace: "for (int block = start; block < end; block += KEY_BLOCK) {\n    for (int i = 0; i < count",
-    file: "ffi/src/cpu/attention_kernels.h",
-  },
+  { find: "int block = start / KEY_BLOCK * KEY_BLOCK;", replace: "int block = start;", file: "ffi/src/cpu/attention_kernels.h" },
+  { find: "int block = start / KEY_BLOCK * KEY_BLOCK;", replace: "int block = start;", file: "ffi/src/cpu/attention_few_kernels.h" },
   { find: "+ x[half + i] * sines[i];", replace: "- x[half + i] * sines[i];", file: "ffi/src/cpu/elementwise.c" },
 ].map((fault) => ({
   ...fault,

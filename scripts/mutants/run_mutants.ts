@@ -1,6 +1,6 @@
 /**
- * Breaks a copy of the checkout in one line at a time and runs the test that has to notice. The tests of sampler, row table and scheduler are
- * worth what they catch. Exit code 0 when every fault is caught.
+ * Breaks a copy of the checkout in one line at a time and runs the test that has to notice: tests are worth what they catch. Exit code 0 when
+ * every fault is caught.
  */
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -11,14 +11,11 @@ import { CommandError } from "../../src/hub/command.ts";
 import { withFileLock } from "../../src/hub/file_lock.ts";
 import { libraryFileName } from "../../src/native/library.ts";
 import { buildKey } from "../native/native_paths.ts";
+import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
-import { ENGINE_MUTANTS } from "./engine_mutants.ts";
+import { ALL_MUTANTS } from "./all_mutants.ts";
 import { applyMutant, describeMutant, type Mutant } from "./mutant.ts";
 import { buildFor, runTest, type TestResult, type TestTree } from "./run_test.ts";
-import { PREFIX_MUTANTS } from "./prefix_mutants.ts";
-import { KERNEL_MUTANTS } from "./kernel_mutants.ts";
-import { SAMPLER_MUTANTS } from "./sampler_mutants.ts";
-import { SPECULATION_MUTANTS } from "./speculation_mutants.ts";
 import { syncTree, withText } from "./tree_copy.ts";
 
 const HELP = `Usage: deno task test:mutants [--only TEXT]
@@ -84,9 +81,7 @@ async function runAll(tree: TestTree, mutants: readonly Mutant[]): Promise<boole
 
 async function main(args: string[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: { only: { type: "string", default: "" } } });
-  const mutants = [...ENGINE_MUTANTS, ...PREFIX_MUTANTS, ...SPECULATION_MUTANTS, ...SAMPLER_MUTANTS, ...KERNEL_MUTANTS].filter((
-    { test, ...rest },
-  ) => `${describeMutant({ test, ...rest })} ${test}`.includes(values.only));
+  const mutants = ALL_MUTANTS.filter((mutant) => `${describeMutant(mutant)} ${mutant.test}`.includes(values.only));
   if (mutants.length === 0) throw new Error(`--only is "${values.only}", which no fault contains`);
   const progress = new TerminalProgress();
   const folder = join(cacheFolder(), "mutants", buildKey([CHECKOUT]));
@@ -95,13 +90,7 @@ async function main(args: string[]): Promise<boolean> {
 }
 
 if (import.meta.main) {
-  if (Deno.args.includes("--help")) console.log(HELP);
-  else {
-    try {
-      if (!await main(Deno.args)) Deno.exit(1);
-    } catch (error) {
-      console.error(`mutants: ${error instanceof Error ? error.message : error}`);
-      Deno.exit(1);
-    }
-  }
+  await runScript("mutants", HELP, async (args) => {
+    if (!await main(args)) Deno.exit(1);
+  });
 }

@@ -118,6 +118,7 @@ class Head(nn.Module):
         tensors = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in self.state_dict().items()}
         tensors["d2t"] = self.draft_tokens - torch.arange(len(self.draft_tokens))
         save_file(tensors, str(folder / "model.safetensors"))
+        (folder / "model.safetensors").chmod(0o644)
         kept = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "vocab_size", "max_position_embeddings")
         config = {
             "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", **{key: self.config[key] for key in kept},

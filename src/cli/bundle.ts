@@ -5,18 +5,6 @@ import type { BundledFile } from "../native/bundled_library.ts";
 /** The folder of these files, in a checkout and inside the program. */
 const FOLDER = join(import.meta.dirname ?? ".", "..", "..", "dist", "bundle");
 const FACTS_FILE = "facts.json";
-/** Folder of the default model's drafter, inside the other one. */
-export const DRAFTER_FOLDER = "drafter";
-/** The same in a checkout, where `scripts/train_drafter` has put it. */
-export const CHECKOUT_DRAFTER = join(
-  import.meta.dirname ?? ".",
-  "..",
-  "..",
-  "tests",
-  "fixtures",
-  "drafter",
-  "smollm2-135m-instruct-eagle3",
-);
 
 export interface BuildFacts {
   readonly version: string;
@@ -49,9 +37,4 @@ export function readBundle(): Bundle | null {
 export function bundledModel(bundle: Bundle | null = readBundle()): string | null {
   const name = bundle?.facts.model?.name;
   return bundle === null || name === undefined ? null : join(bundle.folder, name);
-}
-
-/** Where the head that drafts for the default model lies; the folder is missing in a program without the model. */
-export function defaultDrafter(bundle: Bundle | null = readBundle()): string {
-  return bundle === null ? CHECKOUT_DRAFTER : join(bundle.folder, DRAFTER_FOLDER);
 }

@@ -13,7 +13,7 @@ const LOG_LINE_MS = 5_000;
 const ERASE_LINE = "\r\x1b[K";
 
 /** Standard error: standard output stays free for results. */
-export const STDERR: ProgressOutput = {
+const STDERR: ProgressOutput = {
   isTerminal: Deno.stderr.isTerminal(),
   write(text: string): void {
     const bytes = new TextEncoder().encode(text);

@@ -19,7 +19,7 @@ export type NeededFiles =
     readonly weights: readonly string[];
   };
 
-export const INDEX_FILE = "model.safetensors.index.json";
+const INDEX_FILE = "model.safetensors.index.json";
 
 const SETTINGS_FILES = [
   "config.json",
@@ -37,11 +37,11 @@ const MAX_NAMED_FILES = 30;
  * @throws {HubError} when nothing can be served, or when the choice is not clear; it names the files to choose from.
  */
 export function chooseFiles(repository: string, paths: readonly string[], pattern: string | null): NeededFiles {
-  // Files that see pictures go with a model, they are none.
   const ggufs = ggufModels(paths);
   if (pattern !== null) return ggufFiles(repository, paths, chooseMatch(repository, ggufs, pattern));
   const folder = folderFiles(paths);
   if (folder !== null) return folder;
+  // Files that see pictures go with a model, they are none.
   const models = ggufs.filter((path) => !isProjector(path));
   if (models.length === 1) return ggufFiles(repository, paths, models[0]!);
   if (models.length === 0) {

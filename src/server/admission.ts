@@ -1,5 +1,5 @@
 /** How many sequences may be with the engine at once, and what a client beyond that is told. */
-import { ApiError, invalidValue } from "./errors.ts";
+import { ApiError, invalidValue, shuttingDown } from "./errors.ts";
 
 /** Weight of the newest request in the running mean of request times. */
 const NEWEST_WEIGHT = 0.2;
@@ -33,9 +33,7 @@ export class Admission {
    */
   admit(numSequences: number, param: string, nowMs: () => number): () => void {
     const capacity = this.maxBatch + this.maxQueue;
-    if (this.#isDraining) {
-      throw new ApiError(503, "The server is shutting down", { code: "shutting_down", headers: { "retry-after": "5" } });
-    }
+    if (this.#isDraining) throw shuttingDown();
     if (numSequences > capacity) {
       throw invalidValue(
         param,

@@ -1,12 +1,13 @@
 /** The application: every route, what stands in front of all of them, and what happens to what they throw. */
 import { Hono } from "hono";
 import { Admission } from "./admission.ts";
-import { ApiError, errorResponse, toApiError } from "./errors.ts";
+import { ApiError, errorResponse, shuttingDown, toApiError } from "./errors.ts";
 import { Exchange } from "./exchange.ts";
 import type { Generation } from "./generation.ts";
 import { formatRecord } from "./logging.ts";
 import { ServerMetrics } from "./metrics.ts";
 import { ModelPool, type PoolLimits } from "./model_pool.ts";
+import { OpenExchanges } from "./open_exchanges.ts";
 import { type ServerOptions, withDefaults } from "./options.ts";
 import { PooledModel, type PoolMember } from "./pooled_model.ts";
 import { chatCompletions } from "./routes/chat_completions.ts";
@@ -14,7 +15,6 @@ import { completions } from "./routes/completions.ts";
 import { health } from "./routes/health.ts";
 import { metrics } from "./routes/metrics.ts";
 import { getModel, listModels } from "./routes/models.ts";
-import { OpenExchanges } from "./open_exchanges.ts";
 import { openApi } from "./routes/openapi.ts";
 import { applyTemplate, detokenize, tokenize } from "./routes/tokenize.ts";
 import { Security } from "./security.ts";
@@ -60,17 +60,14 @@ const ROUTES: readonly (readonly [Method, string, Handler])[] = [
   ["GET", "/metrics", metrics],
 ];
 
-/** What says how the server is, as long as it is. */
+/** Routes that tell how the server is: they answer until it ends. */
 const ROUTES_WHILE_DRAINING: readonly string[] = ["/health", "/metrics"];
+/** The client's next request goes to a server that stays. */
+const CLOSE: Readonly<Record<string, string>> = { connection: "close" };
 
 /** A route as people write it: `/v1/models/{id}`. */
 function routeName(path: string): string {
   return path.replace(/:(\w+)(?:\{.*\})?/g, "{$1}");
-}
-
-function shuttingDown(): ApiError {
-  // The connection is closed behind it, so that the client's next request goes to a server that stays.
-  return new ApiError(503, "The server is shutting down", { code: "shutting_down", headers: { "retry-after": "5", connection: "close" } });
 }
 
 export function createApp({ models, limits, options }: AppOptions): App {
@@ -113,7 +110,7 @@ function routes(services: AppServices, security: Security): Hono<Env> {
     const { path, raw } = context.req;
     security.checkHost(raw);
     if (path !== "/health") security.checkKey(raw);
-    if (services.pool.isDraining && !ROUTES_WHILE_DRAINING.includes(path)) throw shuttingDown();
+    if (services.pool.isDraining && !ROUTES_WHILE_DRAINING.includes(path)) throw shuttingDown(CLOSE);
     await next();
   });
   for (const [method, path, handler] of ROUTES) {

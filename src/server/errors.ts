@@ -56,6 +56,11 @@ export function outOfRange(param: string, message: string): ApiError {
   return new ApiError(422, `${param}: ${message}`, { param, code: "out_of_range" });
 }
 
+/** The server has been told to stop. @param headers beside the error's own. */
+export function shuttingDown(headers: Readonly<Record<string, string>> = {}): ApiError {
+  return new ApiError(503, "The server is shutting down", { code: "shutting_down", headers: { "retry-after": "5", ...headers } });
+}
+
 /** A model that this server does not have. */
 export function modelNotFound(name: string, ids: readonly string[]): ApiError {
   const has = ids.map((id) => JSON.stringify(id)).join(", ");

@@ -1,7 +1,7 @@
 /** Tokenizes long prompts away from the thread that serves the streams. */
 import type { PromptJob, PromptJobResult } from "../models/prompt_worker.ts";
 import { ChatTemplateError } from "../tokenizer/chat_template.ts";
-import { ApiError } from "./errors.ts";
+import { ApiError, shuttingDown } from "./errors.ts";
 import { TaskQueue } from "./task_queue.ts";
 
 export interface LongPromptsOptions {
@@ -77,9 +77,7 @@ export class LongPrompts {
     }, timeoutMs);
     worker.onmessage = ({ data }: MessageEvent<PromptJobResult>): void => {
       if ("ids" in data) result.resolve(data.ids.map((list) => [...list]));
-      else {result.reject(
-          data.error.name === "ChatTemplateError" ? new ChatTemplateError(data.error.message) : new Error(data.error.message),
-        );}
+      else result.reject(asError(data.error));
     };
     worker.onerror = (event): void => {
       // Otherwise this thread would fail too.
@@ -107,6 +105,7 @@ export class LongPrompts {
   }
 }
 
-function shuttingDown(): ApiError {
-  return new ApiError(503, "The server is shutting down", { code: "shutting_down", headers: { "retry-after": "5" } });
+/** Errors lose their class on the way from the worker. */
+function asError({ name, message }: { readonly name: string; readonly message: string }): Error {
+  return name === "ChatTemplateError" ? new ChatTemplateError(message) : new Error(message);
 }

@@ -27,6 +27,45 @@ function total(name: string, help: string, read: () => number): Reading {
   return new Reading(name, help, "counter", read);
 }
 
+function stepReadings(engine: EngineFigures, numLiveSequences: () => number): Reading[] {
+  return [
+    gauge("rowlock_up", "1 when requests can be served.", () => engine.health.ok ? 1 : 0),
+    gauge("rowlock_rows_active", "Rows that are generating or prefilling.", () => engine.stats.rowsActive),
+    gauge("rowlock_rows_waiting", "Sequences that wait for a row.", () => engine.stats.rowsWaiting),
+    gauge("rowlock_sequences_live", "Sequences admitted and not yet finished.", numLiveSequences),
+    total("rowlock_steps_total", "Steps of the engine.", () => engine.stats.steps),
+    total("rowlock_prompt_tokens_total", "Prompt tokens computed.", () => engine.stats.promptTokens),
+    total("rowlock_generated_tokens_total", "Tokens generated.", () => engine.stats.generatedTokens),
+    total(
+      "rowlock_preemptions_total",
+      "Rows that gave way because memory was short; they go on later with the same text.",
+      () => engine.stats.preemptions,
+    ),
+  ];
+}
+
+function memoryReadings(engine: EngineFigures): Reading[] {
+  return [
+    gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
+    gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
+    gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
+    gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
+    gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
+  ];
+}
+
+function prefixReadings(prefix: () => PrefixFigures): Reading[] {
+  return [
+    total("rowlock_prefix_queries_total", "Requests that looked for their prompt's beginning in the prefix cache.", () => prefix().queries),
+    total("rowlock_prefix_query_tokens_total", "Tokens of their prompts.", () => prefix().queryTokens),
+    total("rowlock_prefix_hit_tokens_total", "Prompt tokens that were found there and not computed.", () => prefix().hitTokens),
+    total("rowlock_prefix_evictions_total", "Pages that had to make room for others.", () => prefix().evictions),
+    gauge("rowlock_prefix_pages", "Pages of the prefix cache.", () => prefix().pages),
+    gauge("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
+    ...diskReadings(() => prefix().disk ?? NO_DISK),
+  ];
+}
+
 function diskReadings(disk: () => DiskFigures): Reading[] {
   return [
     total("rowlock_prefix_disk_hit_tokens_total", "Prompt tokens whose pages came from the disk.", () => disk().hitTokens),
@@ -53,36 +92,10 @@ export class ServerMetrics {
 
   /** @param numLiveSequences sequences that the server has handed to the engine. */
   constructor(engine: EngineFigures, numLiveSequences: () => number) {
-    const prefix = (): PrefixFigures => engine.stats.prefix ?? NO_PREFIXES;
     this.#metrics = [
-      gauge("rowlock_up", "1 when requests can be served.", () => engine.health.ok ? 1 : 0),
-      gauge("rowlock_rows_active", "Rows that are generating or prefilling.", () => engine.stats.rowsActive),
-      gauge("rowlock_rows_waiting", "Sequences that wait for a row.", () => engine.stats.rowsWaiting),
-      gauge("rowlock_sequences_live", "Sequences admitted and not yet finished.", numLiveSequences),
-      total("rowlock_steps_total", "Steps of the engine.", () => engine.stats.steps),
-      total("rowlock_prompt_tokens_total", "Prompt tokens computed.", () => engine.stats.promptTokens),
-      total("rowlock_generated_tokens_total", "Tokens generated.", () => engine.stats.generatedTokens),
-      total(
-        "rowlock_preemptions_total",
-        "Rows that gave way because memory was short; they go on later with the same text.",
-        () => engine.stats.preemptions,
-      ),
-      gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
-      gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
-      total(
-        "rowlock_prefix_queries_total",
-        "Requests that looked for their prompt's beginning in the prefix cache.",
-        () => prefix().queries,
-      ),
-      total("rowlock_prefix_query_tokens_total", "Tokens of their prompts.", () => prefix().queryTokens),
-      total("rowlock_prefix_hit_tokens_total", "Prompt tokens that were found there and not computed.", () => prefix().hitTokens),
-      total("rowlock_prefix_evictions_total", "Pages that had to make room for others.", () => prefix().evictions),
-      gauge("rowlock_prefix_pages", "Pages of the prefix cache.", () => prefix().pages),
-      gauge("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
-      ...diskReadings(() => prefix().disk ?? NO_DISK),
-      gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
-      gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
-      gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
+      ...stepReadings(engine, numLiveSequences),
+      ...prefixReadings(() => engine.stats.prefix ?? NO_PREFIXES),
+      ...memoryReadings(engine),
       this.#requests,
       this.#disconnects,
       this.#stepRows,

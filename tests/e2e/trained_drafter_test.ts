@@ -49,12 +49,9 @@ async function acceptedPerRound(options: SpeculationOptions, temperature: number
 
 Deno.test("the head's first draft is right far more often than a head could be that is wired wrongly, with a temperature too", async () => {
   const greedy = await acceptedPerRound({}, 0);
-  assert(greedy > 0.4, `${(100 * greedy).toFixed(1)} % of first drafts are right at temperature 0`);
-  const coupled = await acceptedPerRound({}, 0.7);
-  assert(coupled > 0.35, `${(100 * coupled).toFixed(1)} % of first drafts are right at temperature 0.7`);
-  const uncoupled = await acceptedPerRound({ isCoupled: false }, 0.7);
-  assert(
-    coupled > uncoupled + 0.05,
-    `${(100 * coupled).toFixed(1)} % with coupled drafts, ${(100 * uncoupled).toFixed(1)} % with best guesses`,
-  );
+  assert(greedy > 0.25, `${(100 * greedy).toFixed(1)} % of first drafts are right at temperature 0`);
+  const coupled = await acceptedPerRound({}, 1);
+  assert(coupled > 0.18, `${(100 * coupled).toFixed(1)} % of first drafts are right at temperature 1`);
+  const guessed = await acceptedPerRound({ isCoupled: false }, 1);
+  assert(coupled > guessed, `${(100 * coupled).toFixed(1)} % with coupled drafts, ${(100 * guessed).toFixed(1)} % with best guesses`);
 });

@@ -1,10 +1,12 @@
 /** Any requests within any budget: it is never exceeded, and nobody can tell from the text. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
+import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
 import { BudgetedBackend } from "./budgeted_backend.ts";
 import { budgetFor, checkContents, runOn, TOKEN_BYTES } from "./budgeted_run.ts";
 import { lies, OracleDrafter } from "./oracle_drafter.ts";
+import { runPlan } from "./planned_run.ts";
 import { type CoreRun, request, requestBodies } from "./requests.ts";
 
 /** The bodies of `requests.ts`, long answers, and long prompts. */
@@ -39,28 +41,21 @@ const plans = fc.record({
 
 type Plan = typeof plans extends fc.Arbitrary<infer T> ? T : never;
 
-/** Runs the plan; `between` is called before every step. */
-function runPlan(plan: Plan, backend: BudgetedBackend, between: (run: CoreRun) => void = () => {}): CoreRun {
+function requestsOf({ list }: Plan): GenerateRequest[] {
+  return list.map(({ body }, i) => request(`r${i}`, body));
+}
+
+/** Runs the plan within the backend's memory; `between` is called before every step. */
+function runWithin(plan: Plan, backend: BudgetedBackend, between: (run: CoreRun) => void = () => {}): CoreRun {
   const { list, numPages, isRecurrent, hasDrafter, maxBatch, prefillChunk } = plan;
   backend.isRecurrent = isRecurrent;
   const speculation = hasDrafter ? new Speculation([new OracleDrafter(4, lies(0.3, list.length))], { isAdaptive: false }) : undefined;
   const run = runOn(backend, { maxBatch, prefillChunk, prefixCacheBytes: 64 * TOKEN_BYTES * numPages }, speculation);
-  const cancels: { id: string; steps: number }[] = [];
-  const step = (): void => {
+  runPlan(run, list, requestsOf(plan), () => {
     between(run);
     run.step();
     run.core.prefixes.checkIntegrity();
-    for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
-  };
-  for (const [i, { body, stepsBefore, cancelAfter }] of list.entries()) {
-    for (let steps = 0; steps < stepsBefore; steps++) step();
-    run.submit(request(`r${i}`, body));
-    if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
-  }
-  for (let steps = 0; run.core.hasWork; steps++) {
-    assert(steps < 20_000, "The engine does not come to an end");
-    step();
-  }
+  });
   assertEquals(run.core.scheduler.rows.numRows, 0);
   return run;
 }
@@ -69,8 +64,8 @@ Deno.test("the budget is never exceeded, and every request is told what it is to
   let numPreemptions = 0;
   fc.assert(
     fc.property(plans, (plan) => {
-      const run = runPlan(plan, new BudgetedBackend(budgetFor(plan.numTokens)));
-      checkContents(run, plan.list.map(({ body }, i) => request(`r${i}`, body)));
+      const run = runWithin(plan, new BudgetedBackend(budgetFor(plan.numTokens)));
+      checkContents(run, requestsOf(plan));
       numPreemptions += run.core.stats().preemptions;
     }),
     { numRuns: 100 },
@@ -84,7 +79,7 @@ Deno.test("a budget that changes while rows run is kept from then on, and change
       const backend = new BudgetedBackend(budgetFor(plan.numTokens));
       const waiting = [...changes];
       let numSteps = 0;
-      const run = runPlan(plan, backend, ({ core }) => {
+      const run = runWithin(plan, backend, ({ core }) => {
         const [next] = waiting;
         if (next === undefined || numSteps++ < next[0]) return;
         waiting.shift();
@@ -95,7 +90,7 @@ Deno.test("a budget that changes while rows run is kept from then on, and change
         backend.limitBytes = budgetFor(next[1]);
         assert(backend.heldBytes <= backend.limitBytes, `${backend.heldBytes} bytes are held after the call, not ${backend.limitBytes}`);
       });
-      checkContents(run, plan.list.map(({ body }, i) => request(`r${i}`, body)));
+      checkContents(run, requestsOf(plan));
     }),
     { numRuns: 60 },
   );
@@ -108,7 +103,7 @@ Deno.test("memory that cannot be had, in a resize or within a step, costs time a
     fc.property(plans, shortages, fc.integer({ min: 320, max: 900 }), (plan, isShort, maxTokens) => {
       const backend = new BudgetedBackend(Infinity, { maxTokens });
       let numForwards = 0;
-      const run = runPlan(plan, backend, ({ core }) => {
+      const run = runWithin(plan, backend, ({ core }) => {
         backend.isShort = () => {
           // What one row alone cannot have fails it.
           const isNow = core.scheduler.rows.numRows > 1 && isShort[numForwards++] === true;
@@ -116,7 +111,7 @@ Deno.test("memory that cannot be had, in a resize or within a step, costs time a
           return isNow;
         };
       });
-      checkContents(run, plan.list.map(({ body }, i) => request(`r${i}`, body)));
+      checkContents(run, requestsOf(plan));
     }),
     { numRuns: 60 },
   );

@@ -8,6 +8,7 @@ import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
 import { FakeDrafterBackend, type FakeDrafterKind } from "./fake_drafter_backend.ts";
 import { contentOf, type Lie, OracleDrafter } from "./oracle_drafter.ts";
 import { type CoreLimits } from "../../src/engine/engine_core.ts";
+import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
 interface Drafted {
@@ -72,18 +73,8 @@ Deno.test("histories stay in step with rows that join, move, leave and mix with 
     fc.property(plans, settings, (list, { kind, wrongEvery, ...limits }) => {
       const isWrong = (history: Int32Array): boolean => history.reduce((sum, token) => sum + token, 0) % wrongEvery === 0;
       const { run, drafter } = draftedRun(kind, isWrong, limits);
-      const cancels: { id: string; steps: number }[] = [];
-      const step = (): void => {
-        run.step();
-        for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
-      };
       const requests = list.map(({ body, drafts }, i) => request(`r${i}`, { ...body, draftKind: drafts ? kind : "none" }));
-      for (const [i, { stepsBefore, cancelAfter }] of list.entries()) {
-        for (let steps = 0; steps < stepsBefore; steps++) step();
-        run.submit(requests[i]!);
-        if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
-      }
-      for (let steps = 0; run.core.hasWork && steps < 2000; steps++) step();
+      runPlan(run, list, requests);
       assertEquals(drafter.faults, []);
       for (const one of requests) {
         if (finishOf(run.answers.get(one.id)) === "cancelled") continue;

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import { scoreToken } from "../../src/engine/prompt_logprobs.ts";
 import { FakeBackend, fakeLogits, historyHash } from "./fake_backend.ts";
+import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
 /** What an answer says, without times. */
@@ -19,25 +20,15 @@ Deno.test("whoever shares the batch, every request is told what it is told alone
     fc.property(plans, fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 20 }), (list, maxBatch, prefillChunk) => {
       const backend = new FakeBackend();
       const run = CoreRun.with(backend, { maxBatch, prefillChunk });
-      const cancels: { id: string; steps: number }[] = [];
-      const step = (): void => {
+      const requests = list.map(({ body }, i) => request(`r${i}`, body));
+      runPlan(run, list, requests, () => {
         const numBefore = run.core.stats().promptTokens;
         run.step();
         assert(run.core.stats().promptTokens - numBefore <= prefillChunk, "A step computed more prompt tokens than a chunk");
-        for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
-      };
-      for (const [i, { body, stepsBefore, cancelAfter }] of list.entries()) {
-        for (let steps = 0; steps < stepsBefore; steps++) step();
-        run.submit(request(`r${i}`, body));
-        if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
-      }
-      for (let steps = 0; run.core.hasWork; steps++) {
-        assert(steps < 2000, "The engine does not come to an end");
-        step();
-      }
-      for (const [i, { body }] of list.entries()) {
-        const together = run.answers.get(`r${i}`);
-        const alone = solo(request(`r${i}`, body));
+      });
+      for (const one of requests) {
+        const together = run.answers.get(one.id);
+        const alone = solo(one);
         assertEquals(together?.failure, null);
         const isCancelled = finishOf(together) === "cancelled";
         const updates = isCancelled ? together?.updates.slice(0, -1) ?? [] : together?.updates ?? [];

@@ -65,6 +65,15 @@ class ServerRun {
     clearInterval(timer);
   }
 
+  /** Answers what the engine asks the disk for, as soon as it does. */
+  async answerDisk(): Promise<void> {
+    for (let tries = 0; this.disk.numReading === 0; tries++) {
+      assert(tries < 1000, "Nobody asks the disk for anything");
+      await pause(1);
+    }
+    this.disk.answerReads();
+  }
+
   shutDown(): void {
     this.server.handle({ type: "shutdown" });
   }
@@ -113,8 +122,7 @@ Deno.test("an engine whose disk never answers computes by itself after a while",
 Deno.test("pages are written while the engine is idle, and figures follow without a step", async () => {
   const run = new ServerRun();
   run.submit(request("r", { promptIds: PROMPT }));
-  await pause(30);
-  run.disk.answerReads();
+  await run.answerDisk();
   await run.until(() => run.hasFinished("r"));
   const numSteps = run.messages.filter(({ type }) => type === "step").length;
   while (run.disk.numWriting > 0) run.disk.finishWrites(1);
@@ -127,8 +135,7 @@ Deno.test("an engine that is shut down ends when its pages are written, or after
   for (const isDead of [false, true]) {
     const run = new ServerRun();
     run.submit(request("r", { promptIds: PROMPT }));
-    await pause(30);
-    run.disk.answerReads();
+    await run.answerDisk();
     await run.until(() => run.hasFinished("r"));
     const startMs = performance.now();
     run.shutDown();

@@ -8,6 +8,7 @@ import { packSampling } from "../../src/engine/sampling_batch.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { EDIT_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS, StructArray } from "../../src/native/structs.ts";
 import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
+import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, request, samplings, solo, tokensOf } from "./requests.ts";
 
 const MASK_WORDS = Math.ceil(FAKE_VOCAB_SIZE / 32);
@@ -141,17 +142,7 @@ Deno.test("configurations stay with their rows through any series of joins, canc
     fc.property(bodies, fc.integer({ min: 1, max: 5 }), fc.integer({ min: 3, max: 20 }), (list, maxBatch, prefillChunk) => {
       const { backend, run } = recordedRun({ maxBatch, prefillChunk });
       const requests = list.map(({ promptLength, maxTokens, sampling }, i) => owned(i, promptLength, { maxTokens, sampling }));
-      const cancels: { id: string; steps: number }[] = [];
-      const step = (): void => {
-        run.step();
-        for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
-      };
-      for (const [i, { stepsBefore, cancelAfter }] of list.entries()) {
-        for (let steps = 0; steps < stepsBefore; steps++) step();
-        run.submit(requests[i] as GenerateRequest);
-        if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
-      }
-      while (run.core.hasWork) step();
+      runPlan(run, list, requests);
       assertOwnDraws(backend.draws, requests);
     }),
     { numRuns: 100 },

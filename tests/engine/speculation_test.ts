@@ -7,6 +7,7 @@ import { Sequence } from "../../src/engine/sequence.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
 import { BREAKING_TOKEN, FakeBackend } from "./fake_backend.ts";
 import { contentOf, lies, oracleRun } from "./oracle_drafter.ts";
+import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
 const RIGHT = lies(0, 0);
@@ -27,22 +28,9 @@ Deno.test("with drafts of any quality every request gets its text, logprobs and 
   fc.assert(
     fc.property(plans, settings, (list, { maxDrafts, share, salt, isAdaptive, ...limits }) => {
       const run = oracleRun(new FakeBackend(), { maxDrafts, lie: lies(share, salt), isAdaptive, limits });
-      const cancels: { id: string; steps: number }[] = [];
-      const step = (): void => {
-        run.step();
-        for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
-      };
-      for (const [i, { body, stepsBefore, cancelAfter }] of list.entries()) {
-        for (let steps = 0; steps < stepsBefore; steps++) step();
-        run.submit(request(`r${i}`, body));
-        if (cancelAfter !== null) cancels.push({ id: `r${i}`, steps: cancelAfter });
-      }
-      for (let steps = 0; run.core.hasWork; steps++) {
-        assert(steps < 2000, "The engine does not come to an end");
-        step();
-      }
-      for (const [i, { body }] of list.entries()) {
-        const one = request(`r${i}`, body);
+      const requests = list.map(({ body }, i) => request(`r${i}`, body));
+      runPlan(run, list, requests);
+      for (const one of requests) {
         const alone = new CoreRun(new EngineCore(new FakeBackend(), LIMITS)).submit(one).finish();
         if (finishOf(run.answers.get(one.id)) === "cancelled") {
           const tokens = run.tokens(one.id);

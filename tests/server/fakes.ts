@@ -18,7 +18,7 @@ import type { EncodeOptions, SpecialToken, Tokenizer } from "../../src/tokenizer
 
 export const BOS = 256;
 export const EOS = 257;
-export const IM_START = 258;
+const IM_START = 258;
 export const VOCAB_SIZE = 264;
 /** Tokens of several bytes. */
 export const PIECES: ReadonlyMap<number, string> = new Map([[259, " beta"], [260, "):"], [261, "own"]]);

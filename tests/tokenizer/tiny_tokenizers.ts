@@ -3,7 +3,7 @@ import { type GgufVocabularySource, tokenizerFromGguf } from "../../src/tokenize
 import { HfTokenizer } from "../../src/tokenizer/hf_tokenizer.ts";
 
 /** GPT-2's character for each byte. */
-export const BYTE_CHARACTERS: readonly string[] = (() => {
+const BYTE_CHARACTERS: readonly string[] = (() => {
   const isOwn = (byte: number): boolean => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(isOwn(byte) ? byte : next++));

@@ -89,7 +89,8 @@ int32_t rl_drafter_load(const char* config_lines, const char* tensors, rl_model*
   rl_drafter* d = calloc(1, sizeof *d);
   if (d == NULL) return config_free(&c), rl_fail(RL_ERR_MEMORY, "Out of memory for a drafter");
   d->target = model;
-  d->base = (rl_model){.owner = model->owner, .stream = model->stream, .is_gpu = model->is_gpu, .vocab_size = model->vocab_size, .dtype = model->dtype};
+  d->base = (rl_model){.owner = model->owner, .stream = model->stream, .is_gpu = model->is_gpu, .uses_host_ops = model->uses_host_ops,
+                        .vocab_size = model->vocab_size, .dtype = model->dtype};
   status = load(d, &c, tensors);
   config_free(&c);
   if (status == RL_OK) return *out = d, RL_OK;

@@ -33,17 +33,10 @@ typedef struct qwen3_5_weights {
 
 #define NAME(...) (snprintf(name, sizeof name, __VA_ARGS__), name)
 
-/* The i-th of the comma-joined layer types. */
-static bool is_layer_type(const char* layer_types, int i, const char* type) {
-  for (; i > 0 && layer_types != NULL; i--) layer_types = strchr(layer_types, ',') != NULL ? strchr(layer_types, ',') + 1 : NULL;
+static bool is_layer_type(const config* c, int i, const char* type) {
+  const char* entry = config_entry(c, "layer_types", i);
   size_t length = strlen(type);
-  return layer_types != NULL && strncmp(layer_types, type, length) == 0 && (layer_types[length] == ',' || layer_types[length] == '\0');
-}
-
-static projection part(const char* module, const char* name, int rows) {
-  projection p = {.rows = rows};
-  snprintf(p.module, sizeof p.module, "%s.%s", module, name);
-  return p;
+  return entry != NULL && strncmp(entry, type, length) == 0 && (entry[length] == ',' || entry[length] == '\0');
 }
 
 static void load_mlp(weights* w, const qwen3_5_weights* q, block* b, const char* module, int hidden) {
@@ -54,8 +47,8 @@ static void load_mlp(weights* w, const qwen3_5_weights* q, block* b, const char*
     return;
   }
   int intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22);
-  projection gate_up[] = {part(module, "mlp.gate_proj", intermediate), part(module, "mlp.up_proj", intermediate)};
-  projection down = part(module, "mlp.down_proj", hidden);
+  projection gate_up[] = {projection_of(module, "mlp.gate_proj", intermediate), projection_of(module, "mlp.up_proj", intermediate)};
+  projection down = projection_of(module, "mlp.down_proj", hidden);
   b->gate_up = weights_linear(w, gate_up, 2, hidden, false);
   b->down = weights_linear(w, &down, 1, intermediate, false);
 }
@@ -65,8 +58,8 @@ static void load_block(weights* w, const qwen3_5_weights* q, block* b, int i) {
   char module[64], name[96];
   int hidden = config_int(c, "hidden_size", 1, 1 << 20);
   snprintf(module, sizeof module, "%slayers.%d", q->prefix, i);
-  b->is_recurrent = is_layer_type(config_text(c, "layer_types"), i, "linear_attention");
-  if (!b->is_recurrent && !is_layer_type(config_text(c, "layer_types"), i, "full_attention"))
+  b->is_recurrent = is_layer_type(c, i, "linear_attention");
+  if (!b->is_recurrent && !is_layer_type(c, i, "full_attention"))
     weights_fail(w, "layer_types has no linear_attention or full_attention for layer %d", i);
   b->mixer_norm = weights_norm(w, NAME("%s.input_layernorm.weight", module), hidden, q->norm_offset);
   b->mlp_norm = weights_norm(w, NAME("%s.post_attention_layernorm.weight", module), hidden, q->norm_offset);

@@ -59,18 +59,12 @@ static mlx_array read_kernel(weights* w, const char* name, int channels, int tap
   return transposed;
 }
 
-static projection part(const char* module, const char* name, int rows) {
-  projection p = {.rows = rows};
-  snprintf(p.module, sizeof p.module, "%s.%s", module, name);
-  return p;
-}
-
 delta_net delta_net_load(weights* w, const delta_net_sizes* z, const char* module, int hidden) {
   char name[128];
   int heads = z->num_value_heads, value_size = heads * z->value_dim;
-  projection qkv_z[] = {part(module, "in_proj_qkv", num_channels(z)), part(module, "in_proj_z", value_size)};
-  projection beta_decay[] = {part(module, "in_proj_b", heads), part(module, "in_proj_a", heads)};
-  projection output = part(module, "out_proj", hidden);
+  projection qkv_z[] = {projection_of(module, "in_proj_qkv", num_channels(z)), projection_of(module, "in_proj_z", value_size)};
+  projection beta_decay[] = {projection_of(module, "in_proj_b", heads), projection_of(module, "in_proj_a", heads)};
+  projection output = projection_of(module, "out_proj", hidden);
   delta_net d = {.qkv_z = weights_linear(w, qkv_z, 2, hidden, false), .beta_decay = weights_linear(w, beta_decay, 2, hidden, false),
                  .output = weights_linear(w, &output, 1, value_size, false)};
   d.kernel = read_kernel(w, NAME("%s.conv1d.weight", module), num_channels(z), z->num_taps);

@@ -2,12 +2,6 @@
 
 #include <stdio.h>
 
-static projection part(const char* module, const char* name, int rows) {
-  projection p = {.rows = rows};
-  snprintf(p.module, sizeof p.module, "%s.%s", module, name);
-  return p;
-}
-
 /* Gate and up are one tensor in Hugging Face's layout, two in others. */
 static linear load_gate_up(weights* w, const char* module, int num_experts, int hidden, int width) {
   char name[160];
@@ -24,9 +18,11 @@ mixture mixture_load(weights* w, const char* module, int hidden) {
   int shared_width = config_int(c, "shared_expert_intermediate_size", 1, 1 << 22);
   mixture m = {.num_chosen = config_int(c, "num_experts_per_tok", 1, num_experts)};
   if (c->status != RL_OK || w->status != RL_OK) return m;
-  projection router = part(module, "gate", num_experts), down = {.module = "down_proj", .rows = hidden};
-  projection shared[] = {part(module, "shared_expert.gate_proj", shared_width), part(module, "shared_expert.up_proj", shared_width)};
-  projection shared_down = part(module, "shared_expert.down_proj", hidden), shared_gate = part(module, "shared_expert_gate", 1);
+  projection router = projection_of(module, "gate", num_experts), down = {.module = "down_proj", .rows = hidden};
+  projection shared[] = {projection_of(module, "shared_expert.gate_proj", shared_width),
+                         projection_of(module, "shared_expert.up_proj", shared_width)};
+  projection shared_down = projection_of(module, "shared_expert.down_proj", hidden);
+  projection shared_gate = projection_of(module, "shared_expert_gate", 1);
   m.router = weights_linear(w, &router, 1, hidden, false);
   m.gate_up = load_gate_up(w, module, num_experts, hidden, width);
   m.down = weights_experts(w, module, &down, 1, num_experts, width);

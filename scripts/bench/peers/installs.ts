@@ -16,7 +16,7 @@ const FORMAT = 1;
 /** A folder that is there, or why it cannot be had. */
 export type Installed = { readonly folder: string } | { readonly missing: string };
 
-export function peersFolder(): string {
+function peersFolder(): string {
   return join(cacheFolder(), "peers");
 }
 

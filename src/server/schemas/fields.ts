@@ -19,7 +19,7 @@ export function show(value: unknown): string {
 }
 
 /** `from 0 to 2`, `above 0 and up to 100`, `from 0 to 1 or -1`. */
-export function describeDomain({ min, max, isMinExclusive, also = [] }: Domain): string {
+function describeDomain({ min, max, isMinExclusive, also = [] }: Domain): string {
   const bounds = max === Infinity
     ? `${isMinExclusive ? "above" : "of at least"} ${min}`
     : isMinExclusive
@@ -28,7 +28,7 @@ export function describeDomain({ min, max, isMinExclusive, also = [] }: Domain):
   return [bounds, ...also.map(String)].join(" or ");
 }
 
-export function isInDomain(value: number, { min, max, isMinExclusive, also = [] }: Domain): boolean {
+function isInDomain(value: number, { min, max, isMinExclusive, also = [] }: Domain): boolean {
   return also.includes(value) || (value <= max && (isMinExclusive ? value > min : value >= min));
 }
 

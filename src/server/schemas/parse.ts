@@ -64,7 +64,7 @@ function messageOf(issue: Issue, found: unknown): string {
 }
 
 /** `messages[0].content[1].text`. */
-export function formatPath(path: readonly PropertyKey[]): string {
+function formatPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>(
     (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
     "",

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { boolean, integer, number, optional, show, string, tokenIds } from "./fields.ts";
 
-export const MIN_SEED = -(2n ** 63n);
-export const MAX_SEED = 2n ** 64n - 1n;
+const MIN_SEED = -(2n ** 63n);
+const MAX_SEED = 2n ** 64n - 1n;
 
 const seed = z.unknown().superRefine((value, context) => {
   const isInteger = typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value));
