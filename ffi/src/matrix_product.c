@@ -1,6 +1,5 @@
 #include "matrix_product.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/host_op.h"
@@ -77,32 +76,39 @@ typedef struct expert_call {
   bool is_shared;    /* x has one row for each token instead of one for each pair of token and choice */
 } expert_call;
 
-enum { GATHERED_ROWS = 64 };
+/* Rows that one product gathers, and floats of them with their results. */
+enum { MAX_GATHERED_ROWS = 64, MAX_GATHERED_FLOATS = 1 << 16 };
 
-/* x [tokens, 1 or choices, in], experts [tokens, choices], weights [experts, out, in]. The pairs of each expert are one product. */
+/* The product of one expert with the rows of `count` pairs. */
+static void run_pairs(const expert_call* c, const int* pairs, int count, const float* x, float* y) {
+  size_t k = (size_t)c->w.k, n = (size_t)c->w.n;
+  if (count == 1) {
+    product(&c->w, x + k * (size_t)(c->is_shared ? pairs[0] / c->choices : pairs[0]), c->w.k, 1, NULL, y + n * (size_t)pairs[0], c->w.n);
+    return;
+  }
+  float gathered[(size_t)count * (k + n)], *results = gathered + (size_t)count * k;
+  for (int r = 0; r < count; r++)
+    memcpy(gathered + k * (size_t)r, x + k * (size_t)(c->is_shared ? pairs[r] / c->choices : pairs[r]), k * sizeof *x);
+  product(&c->w, gathered, c->w.k, count, NULL, results, c->w.n);
+  for (int r = 0; r < count; r++) memcpy(y + n * (size_t)pairs[r], results + n * (size_t)r, n * sizeof *y);
+}
+
+/* x [tokens, 1 or choices, in], experts [tokens, choices], weights [experts, out, in]. The pairs of each expert are one product, or some. */
 static void run_experts(const void* params, const host_tensor* inputs, void* output) {
   expert_call c = *(const expert_call*)params;
-  int num_pairs = inputs[1].shape[0] * c.choices, pairs[GATHERED_ROWS];
-  size_t k = (size_t)c.w.k, n = (size_t)c.w.n, expert_bytes = weight_row_bytes(c.w.type, c.w.k) * n;
   const int32_t* experts = inputs[1].data;
-  const float* x = inputs[0].data;
-  float *rows = malloc((k + n) * GATHERED_ROWS * sizeof *rows), *results = rows + k * GATHERED_ROWS, *y = output;
-  int most = rows != NULL ? GATHERED_ROWS : 1;
+  int num_pairs = inputs[1].shape[0] * c.choices, pairs[MAX_GATHERED_ROWS], most = MAX_GATHERED_FLOATS / (c.w.k + c.w.n);
+  most = most < 1 ? 1 : most > MAX_GATHERED_ROWS ? MAX_GATHERED_ROWS : most;
   for (int e = 0; e < inputs[2].shape[0]; e++) {
-    c.w.data = (const uint8_t*)inputs[2].data + (size_t)e * expert_bytes;
-    for (int i = 0, count = 0; i < num_pairs; i++) {
-      bool is_chosen = experts[i] == e;
-      if (is_chosen) pairs[count++] = i;
+    int count = 0;
+    c.w.data = (const uint8_t*)inputs[2].data + (size_t)e * weight_row_bytes(c.w.type, c.w.k) * (size_t)c.w.n;
+    for (int i = 0; i < num_pairs; i++) {
+      if (experts[i] == e) pairs[count++] = i;
       if (count == 0 || (count < most && i < num_pairs - 1)) continue;
-      const float* from = x + k * (size_t)(c.is_shared ? pairs[0] / c.choices : pairs[0]);
-      for (int r = 0; r < count && rows != NULL; r++)
-        memcpy(rows + k * (size_t)r, x + k * (size_t)(c.is_shared ? pairs[r] / c.choices : pairs[r]), k * sizeof *x);
-      product(&c.w, rows != NULL ? rows : from, c.w.k, count, NULL, rows != NULL ? results : y + n * (size_t)pairs[0], c.w.n);
-      for (int r = 0; r < count && rows != NULL; r++) memcpy(y + n * (size_t)pairs[r], results + n * (size_t)r, n * sizeof *y);
+      run_pairs(&c, pairs, count, inputs[0].data, output);
       count = 0;
     }
   }
-  free(rows);
 }
 
 static mlx_array host_product_of_experts(scope* s, const matrix* m, mlx_array x, mlx_array experts) {

@@ -2,6 +2,7 @@
  * Accepted drafts a round of a drafter with weights, by temperature: with its best tokens as drafts, and with drafts that are drawn as the target
  * draws. Every row drafts as much as it can in every round, so that nothing but the drafts decides.
  */
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
@@ -25,7 +26,7 @@ const HELP = `Usage: deno task bench:acceptance [flags]
   --draft-tokens N      drafts of a round (default: 3)`;
 const TEMPERATURES = [0, 0.3, 0.7, 1];
 const MAX_BATCH = 8;
-const DEFAULT_DRAFTER = new URL("../../tests/fixtures/drafter/smollm2-135m-instruct-eagle3", import.meta.url).pathname;
+const DEFAULT_DRAFTER = fileURLToPath(new URL("../../tests/fixtures/drafter/smollm2-135m-instruct-eagle3", import.meta.url));
 
 interface Setup {
   readonly model: LoadedModel;

@@ -7,8 +7,6 @@
 typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t ints8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-#define ALL8(value) ((floats8){value, value, value, value, value, value, value, value})
-
 /* e^x by range reduction to ±ln 2 / 2 and a polynomial of degree 6 (as in Cephes), relative error below 2e-7; 0 below the smallest normal
  * number. A NaN stays one. A macro over vector types, because kernels of several widths share it:
  * V floats, I as many int32, X the argument, RESULT a declared V. */
