@@ -72,7 +72,15 @@ async function pythonServer(name: "mlx-lm" | "mlx-vlm", { python, folder }: Pyth
   return {
     name,
     model: name === "mlx-lm" ? "default_model" : folder,
-    command: (port) => [program, "-m", module, "server", "--model", folder, "--host", "127.0.0.1", "--port", `${port}`],
+    // The variable would hold OpenBLAS to another processor's kernels than those of the one at hand.
+    command: (port) => [
+      ...(Deno.build.os === "linux" ? ["env", "-u", "OPENBLAS_CORETYPE"] : []),
+      program,
+      "-m",
+      module,
+      "server",
+      ...["--model", folder, "--host", "127.0.0.1", "--port", `${port}`],
+    ],
     env: { HF_HUB_OFFLINE: "1", ...await fastBlas() },
   };
 }
