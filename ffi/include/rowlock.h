@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 4
+#define RL_ABI_VERSION 5
 
 enum {
   RL_OK = 0,
@@ -43,7 +43,7 @@ RL_API int32_t rl_abi_version(void);
 /* Copies the calling thread's last error text, NUL-terminated and cut to `capacity` bytes; returns its full length. */
 RL_API int32_t rl_last_error(char* text, int32_t capacity);
 
-/* Writes `key=value` lines (abi, mlx, mlxc, device, isa, blas, compiler); returns the full length like rl_last_error. */
+/* Writes `key=value` lines (abi, mlx, mlxc, device, isa, blas, kernels, compiler); returns the full length like rl_last_error. */
 RL_API int32_t rl_build_info(char* text, int32_t capacity);
 
 /* out[0..3] = bytes active, bytes peak, bytes in MLX's buffer cache, the cache's limit in bytes. */
@@ -72,7 +72,8 @@ RL_API int32_t rl_model_load(const char* config, const char* tensors, rl_model**
 RL_API int32_t rl_model_free(rl_model* model);
 
 /* out[0..7] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
- * recurrent bytes of one slot, compute type (0 float32, 1 float16, 2 bfloat16), reserved. */
+ * recurrent bytes of one slot, compute type (0 float32, 1 float16, 2 bfloat16), 1 when its caches are sparse (else 0): in a sparse cache the
+ * tokens that were written take memory, not slots and capacity. */
 RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
 
 /* ---- cache ---------------------------------------------------------------------------------------------------------------- */
@@ -85,12 +86,16 @@ RL_API int32_t rl_cache_free(rl_cache* cache);
  * After an error the slots and tokens that were there, and that the new size has room for, are as they were. */
 RL_API int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity);
 
-/* Copies the first `length` tokens of slot `from` over slot `to` (a row moves into a hole). A recurrent state is copied as it is: it stands
- * for all tokens of the row, so `length` must be all of them there. */
+/* Moves the first `length` tokens of slot `from` over slot `to` (a row moves into a hole); what `from` holds then is not defined. A recurrent
+ * state is copied as it is: it stands for all tokens of the row, so `length` must be all of them there. */
 RL_API int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length);
 
 /* Fills slot `slot` with zeros: what a row left there must not reach the next one (NaN times a masked 0 is NaN). */
 RL_API int32_t rl_cache_clear(rl_cache* cache, int32_t slot);
+
+/* The row of slot `slot` has left: what it wrote is not defined from now on. A sparse cache gives its memory back to the system at once, others
+ * do nothing. Recurrent states stay as they are. */
+RL_API int32_t rl_cache_release(rl_cache* cache, int32_t slot);
 
 /* Undoes verified tokens in recurrent states: slot slots[i] goes back to its state after the first kept[i] (>= 1) of the tokens that the last
  * rl_forward gave it with RL_ROW_VERIFY; verified slots that are not named keep all. Call it at most once after a verification, before any
@@ -98,7 +103,8 @@ RL_API int32_t rl_cache_clear(rl_cache* cache, int32_t slot);
  * the call and does nothing. Does not wait. */
 RL_API int32_t rl_cache_keep(rl_cache* cache, const int32_t* slots, const int32_t* kept, int32_t num_rows);
 
-/* out[0..2] = slots, capacity in tokens, bytes held (without the states that a verification keeps until the next call). */
+/* out[0..2] = slots, capacity in tokens, bytes held (without the states that a verification keeps until the next call): of a sparse cache those
+ * of the tokens that were written and not released. */
 RL_API int32_t rl_cache_info(const rl_cache* cache, int64_t* out);
 
 /* ---- pages ---------------------------------------------------------------------------------------------------------------- */
@@ -179,8 +185,8 @@ RL_API int32_t rl_output_read_features(rl_output* output, float* features, int64
 RL_API int32_t rl_drafter_load(const char* config, const char* tensors, rl_model* model, rl_drafter** out);
 RL_API int32_t rl_drafter_free(rl_drafter* drafter);
 
-/* out[0..4] = weight bytes in memory, width of the model's features that it takes, width of the features that it makes itself,
- * KV bytes of one token of one slot, RL_CAPTURE_* that it needs. */
+/* out[0..5] = weight bytes in memory, width of the model's features that it takes, width of the features that it makes itself,
+ * KV bytes of one token of one slot, RL_CAPTURE_* that it needs, 1 when its caches are sparse. */
 RL_API int32_t rl_drafter_info(const rl_drafter* drafter, int64_t* out);
 
 /* Makes an empty cache of 0 slots for the drafter's own history; sized, moved and cleared like any cache, with the model's slot numbers. */

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "cgroup_memory.h"
+#include "cpu/features.h"
 #include "cpu/sgemm.h"
 #include "scope.h"
 
@@ -12,6 +13,12 @@
 #endif
 #ifndef ROWLOCK_BLAS
 #define ROWLOCK_BLAS "system"
+#endif
+
+#ifdef ROWLOCK_HOST_OPS
+#define KERNELS cpu_kernels()
+#else
+#define KERNELS "mlx"
 #endif
 
 /* MLX does not tell the limit that it was given; UINT64_MAX: never set. */
@@ -26,8 +33,8 @@ int32_t rl_build_info(char* text, int32_t capacity) {
   bool has_metal = false;
   mlx_metal_is_available(&has_metal);
   char lines[512];
-  int length = snprintf(lines, sizeof lines, "abi=%d\nmlx=%s\nmlxc=%s\ndevice=%s\nisa=%s\nblas=%s\ncompiler=%s\n", RL_ABI_VERSION,
-                        mlx_string_data(version), ROWLOCK_MLXC_VERSION, has_metal ? "metal" : "cpu", ROWLOCK_ISA, ROWLOCK_BLAS, __VERSION__);
+  int length = snprintf(lines, sizeof lines, "abi=%d\nmlx=%s\nmlxc=%s\ndevice=%s\nisa=%s\nblas=%s\nkernels=%s\ncompiler=%s\n", RL_ABI_VERSION,
+                        mlx_string_data(version), ROWLOCK_MLXC_VERSION, has_metal ? "metal" : "cpu", ROWLOCK_ISA, ROWLOCK_BLAS, has_metal ? "metal" : KERNELS, __VERSION__);
   mlx_string_free(version);
   if (text != NULL && capacity > 0) snprintf(text, (size_t)capacity, "%s", lines);
   return length;

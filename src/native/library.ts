@@ -82,7 +82,7 @@ export class NativeLibrary {
     if (status !== 0) throw new NativeError(call, status, readText(this.symbols.rl_last_error));
   }
 
-  /** Versions, device and compiler of the build: `abi`, `mlx`, `mlxc`, `device`, `isa`, `blas`, `compiler`. */
+  /** Versions, device and compiler of the build: `abi`, `mlx`, `mlxc`, `device`, `isa`, `blas`, `kernels`, `compiler`. */
   buildInfo(): Record<string, string> {
     const lines = readText(this.symbols.rl_build_info).split("\n").filter((line) => line.includes("="));
     return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));

@@ -21,3 +21,13 @@ bool cpu_has_avx512(void) {
   if (known < 0) atomic_store_explicit(&answer, known = look(), memory_order_relaxed);
   return known == 1;
 }
+
+const char* cpu_kernels(void) {
+  const char* kernels = getenv("ROWLOCK_CPU_KERNELS");
+  if (kernels != NULL && strcmp(kernels, "mlx") == 0) return "mlx";
+#if defined(__x86_64__)
+  return cpu_has_avx512() ? "avx512" : "avx2";
+#else
+  return "portable";
+#endif
+}

@@ -7,4 +7,7 @@
 /* Vectors of 16 floats. Off with ROWLOCK_CPU_ISA=avx2 in the environment. */
 bool cpu_has_avx512(void);
 
+/* The kernels that models are computed by: avx512, avx2, portable, or mlx when ROWLOCK_CPU_KERNELS says so. */
+const char* cpu_kernels(void);
+
 #endif

@@ -2,13 +2,15 @@
 #include "host_op.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+extern "C" {
+#include "features.h"
+}
 #include "mlx/allocator.h"
 #include "mlx/array.h"
 #include "mlx/backend/cpu/encoder.h"
@@ -86,10 +88,7 @@ mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_b
 
 }  // namespace
 
-void host_ops_configure() {
-  const char* kernels = std::getenv("ROWLOCK_CPU_KERNELS");
-  are_used = kernels == nullptr || std::strcmp(kernels, "mlx") != 0;
-}
+void host_ops_configure() { are_used = std::strcmp(cpu_kernels(), "mlx") != 0; }
 
 bool host_ops_available(const scope* s) { return are_used && static_cast<mx::Stream*>(s->stream.ctx)->device == mx::Device::cpu; }
 

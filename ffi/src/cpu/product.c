@@ -12,7 +12,7 @@
 /* Below so many multiplications a product is too small to share; so many parts for each thread, because none may wait for a slow one. */
 enum { MIN_SHARED_WORK = 1 << 16, PARTS_PER_THREAD = 4 };
 /* A panel of 4 columns × PANEL_VALUES lies in the first-level cache, x's rows of a tile in the second-level one. */
-enum { COLUMNS = 4, PANEL_VALUES = 1536, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64, FUSED_ROWS = 4 };
+enum { COLUMNS = 4, PANEL_VALUES = 1536, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64 };
 
 typedef struct call {
   const product_weights* w;
@@ -56,15 +56,21 @@ void product_weights_row(const product_weights* w, int64_t row, float* values) {
 #define NAME(x) avx512_##x
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma,f16c")))
 #define LANES 16
+#define FUSED_ROWS 4
+#define DOT_ROWS 4
 #include "product_kernels.h"
 #define NAME(x) avx2_##x
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define LANES 8
+#define FUSED_ROWS 2
+#define DOT_ROWS 3
 #include "product_kernels.h"
 #else
 #define NAME(x) base_##x
 #define TARGET
 #define LANES 4
+#define FUSED_ROWS 4
+#define DOT_ROWS 4
 #include "product_kernels.h"
 #endif
 

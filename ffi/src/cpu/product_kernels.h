@@ -1,9 +1,8 @@
-/* The inner loops of a product for one vector width. Included once per instruction set, with NAME(x), TARGET and LANES (floats a vector)
- * defined. A unit is 32 neighbouring weights of one row; vector v of it holds weights v * LANES …. */
+/* The inner loops of a product for one vector width. Included once per instruction set, with NAME(x), TARGET, LANES (floats a
+ * vector), FUSED_ROWS and DOT_ROWS (register blocking) defined. A unit is 32 neighbouring weights of one row; vector v of it holds weights v * LANES …. */
 #define UNIT_VECTORS (BLOCK_VALUES / LANES)
 
 typedef float NAME(vector) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint8_t NAME(bytes) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef uint16_t NAME(shorts) __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 typedef uint32_t NAME(words) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
@@ -80,6 +79,36 @@ TARGET static inline void NAME(finish)(const call* p, NAME(vector) sums[][COLUMN
 
 /* ---- few rows: weights pass from memory through registers into the sums ---- */
 
+/* sums[m][c] += x[m, :] · w[c] for the 4 columns of one unit. With registers for it, each vector of x is loaded once for all columns. */
+#if LANES == 16
+#define FUSED_UNIT(TYPE, ROWS)                                                                            \
+  do {                                                                                                    \
+    NAME(vector) unit[COLUMNS][UNIT_VECTORS];                                                             \
+    NAME(unit_##TYPE)(w0, unit[0]), NAME(unit_##TYPE)(w1, unit[1]);                                       \
+    NAME(unit_##TYPE)(w2, unit[2]), NAME(unit_##TYPE)(w3, unit[3]);                                       \
+    for (int v = 0; v < UNIT_VECTORS; v++)                                                                \
+      for (int m = 0; m < ROWS; m++) {                                                                    \
+        NAME(vector) left = NAME(load)(x + m * ldx + v * LANES);                                          \
+        for (int c = 0; c < COLUMNS; c++) sums[m][c] += left * unit[c][v];                                \
+      }                                                                                                   \
+  } while (0)
+#else
+#define FUSED_COLUMN(TYPE, ROWS, W, C)                                                                    \
+  do {                                                                                                    \
+    NAME(vector) unit[UNIT_VECTORS];                                                                      \
+    NAME(unit_##TYPE)(W, unit);                                                                           \
+    for (int v = 0; v < UNIT_VECTORS; v++)                                                                \
+      for (int m = 0; m < ROWS; m++) sums[m][C] += NAME(load)(x + m * ldx + v * LANES) * unit[v];         \
+  } while (0)
+#define FUSED_UNIT(TYPE, ROWS)                                                                            \
+  do {                                                                                                    \
+    FUSED_COLUMN(TYPE, ROWS, w0, 0);                                                                      \
+    FUSED_COLUMN(TYPE, ROWS, w1, 1);                                                                      \
+    FUSED_COLUMN(TYPE, ROWS, w2, 2);                                                                      \
+    FUSED_COLUMN(TYPE, ROWS, w3, 3);                                                                      \
+  } while (0)
+#endif
+
 /* ROWS rows × 4 columns over whole units; the rows of columns that are not there are those of the last one. */
 #define FUSED(TYPE, ROWS, UNIT_BYTES)                                                                                   \
   TARGET static void NAME(fused_##TYPE##_##ROWS)(const call* p, const uint8_t* const* w, NAME(vector) all[][COLUMNS]) { \
@@ -89,24 +118,23 @@ TARGET static inline void NAME(finish)(const call* p, NAME(vector) sums[][COLUMN
     int64_t ldx = p->ldx;                                                                                               \
     size_t ahead = p->row_bytes * PREFETCHED_COLUMNS;                                                                   \
     for (int u = p->w->k / BLOCK_VALUES; u > 0; u--, x += BLOCK_VALUES) {                                               \
-      NAME(vector) unit[COLUMNS][UNIT_VECTORS];                                                                         \
-      NAME(unit_##TYPE)(w0, unit[0]), NAME(unit_##TYPE)(w1, unit[1]);                                                   \
-      NAME(unit_##TYPE)(w2, unit[2]), NAME(unit_##TYPE)(w3, unit[3]);                                                   \
+      FUSED_UNIT(TYPE, ROWS);                                                                                           \
       __builtin_prefetch(w0 + ahead), __builtin_prefetch(w1 + ahead), __builtin_prefetch(w2 + ahead);                   \
       __builtin_prefetch(w3 + ahead);                                                                                   \
       w0 += UNIT_BYTES, w1 += UNIT_BYTES, w2 += UNIT_BYTES, w3 += UNIT_BYTES;                                           \
-      for (int v = 0; v < UNIT_VECTORS; v++)                                                                            \
-        for (int m = 0; m < ROWS; m++) {                                                                                \
-          NAME(vector) left = NAME(load)(x + m * ldx + v * LANES);                                                      \
-          for (int c = 0; c < COLUMNS; c++) sums[m][c] += left * unit[c][v];                                            \
-        }                                                                                                               \
     }                                                                                                                   \
     memcpy(all, sums, sizeof sums);                                                                                     \
   }
 #ifndef PREFETCHED_COLUMNS
 #define PREFETCHED_COLUMNS 8
 #endif
+#if FUSED_ROWS == 4
 #define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES) FUSED(TYPE, 3, UNIT_BYTES) FUSED(TYPE, 4, UNIT_BYTES)
+#define FUSED_NAMES(TYPE) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2), NAME(fused_##TYPE##_3), NAME(fused_##TYPE##_4)}
+#else
+#define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES)
+#define FUSED_NAMES(TYPE) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2)}
+#endif
 FUSED_TYPE(f32, 128)
 FUSED_TYPE(f16, 64)
 FUSED_TYPE(bf16, 64)
@@ -115,7 +143,6 @@ FUSED_TYPE(blocks_8, sizeof(block_8))
 FUSED_TYPE(blocks_8_halves, sizeof(block_8_halves))
 
 typedef void (*NAME(fused))(const call* p, const uint8_t* const* w, NAME(vector) sums[][COLUMNS]);
-#define FUSED_NAMES(TYPE) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2), NAME(fused_##TYPE##_3), NAME(fused_##TYPE##_4)}
 
 TARGET static void NAME(column_rows)(const call* p, int column, const uint8_t** w) {
   for (int c = 0; c < COLUMNS; c++) {
@@ -206,14 +233,14 @@ typedef void (*NAME(partial))(const float* x, int64_t ldx, const float* panel, i
 TARGET static void NAME(tile_in_pieces)(const call* p, NAME(make_panel) make_panel, const uint8_t* const* w, float* panel, int top, int bottom,
                                         int column, int columns) {
   static const NAME(partial) partials[] = {NAME(partial_1), NAME(partial_2), NAME(partial_3), NAME(partial_4)};
-  float padded[4][BLOCK_VALUES];
+  float padded[DOT_ROWS][BLOCK_VALUES];
   NAME(vector) sums[TILE_ROWS][COLUMNS];
   memset(sums, 0, (size_t)(bottom - top) * sizeof *sums);
   for (int first = 0; first < p->w->k; first += PANEL_VALUES) {
     int left = p->w->k - first, count = left < PANEL_VALUES ? left : PANEL_VALUES, whole = count / BLOCK_VALUES * BLOCK_VALUES;
     make_panel(p, w, first, count, panel);
-    for (int m = top; m < bottom; m += 4) {
-      int rows = bottom - m < 4 ? bottom - m : 4;
+    for (int m = top; m < bottom; m += DOT_ROWS) {
+      int rows = bottom - m < DOT_ROWS ? bottom - m : DOT_ROWS;
       const float* x = p->x + m * p->ldx + first;
       partials[rows - 1](x, p->ldx, panel, whole, &sums[m - top]);
       if (whole == count) continue;
@@ -222,7 +249,7 @@ TARGET static void NAME(tile_in_pieces)(const call* p, NAME(make_panel) make_pan
       partials[rows - 1](padded[0], BLOCK_VALUES, panel + whole, BLOCK_VALUES, &sums[m - top]);
     }
   }
-  for (int m = top; m < bottom; m += 4) NAME(finish)(p, &sums[m - top], bottom - m < 4 ? bottom - m : 4, m, column, columns);
+  for (int m = top; m < bottom; m += DOT_ROWS) NAME(finish)(p, &sums[m - top], bottom - m < DOT_ROWS ? bottom - m : DOT_ROWS, m, column, columns);
 }
 
 TARGET static void NAME(tile)(const call* p, int top, int bottom, int column, int columns) {
@@ -238,7 +265,7 @@ TARGET static void NAME(tile)(const call* p, int top, int bottom, int column, in
     return;
   }
   make_panel(p, w, 0, p->w->k, panel);
-  for (int m = top; m < bottom; m += 4) wholes[bottom - m < 4 ? bottom - m - 1 : 3](p, panel, m, column, columns);
+  for (int m = top; m < bottom; m += DOT_ROWS) wholes[bottom - m < DOT_ROWS ? bottom - m - 1 : DOT_ROWS - 1](p, panel, m, column, columns);
 }
 
 TARGET static void NAME(columns)(const call* p, int first, int last) {
@@ -255,9 +282,13 @@ TARGET static void NAME(columns)(const call* p, int first, int last) {
 #undef DOT
 #undef MAKE_PANEL
 #undef FUSED
+#undef FUSED_UNIT
+#undef FUSED_COLUMN
 #undef FUSED_TYPE
 #undef FUSED_NAMES
 #undef UNIT_VECTORS
 #undef NAME
 #undef TARGET
 #undef LANES
+#undef FUSED_ROWS
+#undef DOT_ROWS

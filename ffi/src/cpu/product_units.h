@@ -28,15 +28,17 @@ TARGET static inline void NAME(unit_bf16)(const uint8_t* p, NAME(vector)* out) {
   }
 }
 
-TARGET static inline NAME(vector) NAME(scaled)(NAME(bytes) integers, float scale, float bias) {
+/* LANES bytes as numbers. */
+TARGET static inline NAME(vector) NAME(bytes)(const uint8_t* p) {
 #if LANES == 16
-  NAME(vector) values = (NAME(vector))_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32((__m128i)integers));
+  return (NAME(vector))_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
 #elif LANES == 8
-  NAME(vector) values = (NAME(vector))_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)integers)));
+  return (NAME(vector))_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
 #else
-  NAME(vector) values = __builtin_convertvector(__builtin_convertvector(integers, NAME(words)), NAME(vector));
+  NAME(vector) values;
+  for (int i = 0; i < LANES; i++) values[i] = (float)p[i];
+  return values;
 #endif
-  return values * scale + bias;
 }
 
 TARGET static inline void NAME(unit_blocks_4)(const uint8_t* p, NAME(vector)* out) {
@@ -48,24 +50,32 @@ TARGET static inline void NAME(unit_blocks_4)(const uint8_t* p, NAME(vector)* ou
   __m512i indices = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)b->nibbles));
   out[0] = (NAME(vector))_mm512_permutexvar_ps(indices, table);
   out[1] = (NAME(vector))_mm512_permutexvar_ps(_mm512_srli_epi32(indices, 4), table);
-#else
-  for (int v = 0; v < UNIT_VECTORS / 2; v++) {
-    NAME(bytes) nibbles = *(const NAME(bytes)*)(b->nibbles + v * LANES);
-    out[v] = NAME(scaled)(nibbles & 15, b->scale, b->bias);
-    out[UNIT_VECTORS / 2 + v] = NAME(scaled)(nibbles >> 4, b->scale, b->bias);
+#elif LANES == 8
+  __m128i packed = _mm_loadu_si128((const __m128i*)b->nibbles), mask = _mm_set1_epi8(15);
+  __m128i halves[] = {_mm_and_si128(packed, mask), _mm_and_si128(_mm_srli_epi16(packed, 4), mask)};
+  __m256 scale = _mm256_set1_ps(b->scale), bias = _mm256_set1_ps(b->bias);
+  for (int half = 0; half < 2; half++) {
+    __m256 first = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(halves[half]));
+    __m256 second = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(halves[half], 8)));
+    out[2 * half] = (NAME(vector))_mm256_fmadd_ps(first, scale, bias);
+    out[2 * half + 1] = (NAME(vector))_mm256_fmadd_ps(second, scale, bias);
   }
+#else
+  uint8_t values[BLOCK_VALUES];
+  for (int i = 0; i < 16; i++) values[i] = b->nibbles[i] & 15, values[16 + i] = b->nibbles[i] >> 4;
+  for (int v = 0; v < UNIT_VECTORS; v++) out[v] = NAME(bytes)(values + v * LANES) * b->scale + b->bias;
 #endif
 }
 
 TARGET static inline void NAME(unit_blocks_8)(const uint8_t* p, NAME(vector)* out) {
   const block_8* b = (const void*)p;
-  for (int v = 0; v < UNIT_VECTORS; v++) out[v] = NAME(scaled)(*(const NAME(bytes)*)(b->values + v * LANES), b->scale, b->bias);
+  for (int v = 0; v < UNIT_VECTORS; v++) out[v] = NAME(bytes)(b->values + v * LANES) * b->scale + b->bias;
 }
 
 TARGET static inline void NAME(unit_blocks_8_halves)(const uint8_t* p, NAME(vector)* out) {
   const block_8_halves* b = (const void*)p;
   for (int v = 0; v < UNIT_VECTORS; v++) {
     int half = v * LANES / 16;
-    out[v] = NAME(scaled)(*(const NAME(bytes)*)(b->values + v * LANES), b->scales[half], b->biases[half]);
+    out[v] = NAME(bytes)(b->values + v * LANES) * b->scales[half] + b->biases[half];
   }
 }
