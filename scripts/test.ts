@@ -1,36 +1,15 @@
 /**
  * Sets up what is missing, runs Deno's tests and the native ones, and ends with one line that sums them: `N passed, N failed`.
- * Arguments: `--only deno|native|compiled` (the last one only when it is named), `--sanitize` (the native tests under AddressSanitizer), and test files or folders for Deno.
+ * Arguments: `--only deno|native|compiled` (the last one only when it is named), `--sanitize` (the native tests under AddressSanitizer), and files or
+ * folders of Deno's tests, which leave the native ones out.
  */
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { TerminalProgress } from "../src/cli/terminal_progress.ts";
 import { ensureNativeTests } from "./build_ffi.ts";
 import { setup } from "./setup.ts";
 import { compiledTests } from "./testing/compiled_runner.ts";
 import { addCounts, countJunit, describeCounts, NO_TESTS, type TestCounts } from "./testing/junit.ts";
-
-const RUNNERS = ["deno", "native", "compiled"] as const;
-const DEFAULT_RUNNERS = ["deno", "native"] as const;
-
-interface TestOptions {
-  readonly runners: readonly string[];
-  readonly isSanitized: boolean;
-  readonly paths: readonly string[];
-}
-
-function parseOptions(args: string[]): TestOptions {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { only: { type: "string" }, sanitize: { type: "boolean", default: false } },
-    allowPositionals: true,
-  });
-  const { only } = values;
-  if (only !== undefined && !RUNNERS.some((name) => name === only)) {
-    throw new Error(`--only is "${only}", expected one of ${RUNNERS.join(", ")}`);
-  }
-  return { runners: only === undefined ? DEFAULT_RUNNERS : [only], isSanitized: values.sanitize, paths: positionals };
-}
+import { parseTestOptions, type TestOptions } from "./testing/test_options.ts";
 
 async function runTests(options: TestOptions, reports: string): Promise<TestCounts> {
   const progress = new TerminalProgress();
@@ -71,11 +50,22 @@ async function readReport(runner: string, code: number, report: string): Promise
   return isSilentFailure ? { ...counts, failed: 1 } : counts;
 }
 
+/** What was typed wrong ends the script before anything is set up. */
+function readOptions(): TestOptions {
+  try {
+    return parseTestOptions(Deno.args);
+  } catch (error) {
+    console.error(`test: ${error instanceof Error ? error.message : error}`);
+    Deno.exit(1);
+  }
+}
+
 if (import.meta.main) {
+  const options = readOptions();
   const reports = await Deno.makeTempDir();
   let counts: TestCounts = { ...NO_TESTS, failed: 1 };
   try {
-    counts = await runTests(parseOptions(Deno.args), reports);
+    counts = await runTests(options, reports);
   } catch (error) {
     console.error(`test: ${error instanceof Error ? error.message : error}`);
   } finally {

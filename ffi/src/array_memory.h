@@ -15,14 +15,21 @@ extern "C" {
  * the array is first used. */
 mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data);
 
-/* Zeros that take none of the system's memory until they are written; for arrays that are never filled. */
+/* Whether the system gives memory to what is written alone, and takes it back from a range. */
+#ifdef __linux__
+#define MEMORY_IS_SPARSE 1
+#else
+#define MEMORY_IS_SPARSE 0
+#endif
+
+/* Zeros; where MEMORY_IS_SPARSE, they take none of the system's memory until they are written. For arrays that are never filled. */
 mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype);
 
 /* Where an array lies that has been evaluated. */
 uint8_t* array_data(mlx_array array);
 
-/* Gives the whole pages of memory in a range back to the system; their content is lost. Does nothing where that is not to be had. */
-void memory_release(uint8_t* data, size_t num_bytes);
+/* Makes zeros of a range; where MEMORY_IS_SPARSE, its whole pages go back to the system. */
+void memory_clear(uint8_t* data, size_t num_bytes);
 
 #ifdef __cplusplus
 }

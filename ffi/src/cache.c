@@ -16,15 +16,19 @@ static int32_t check_slot(const rl_cache* cache, const char* name, int slot) {
   return rl_fail(RL_ERR_ARGUMENT, "%s is slot %d, the cache has %d", name, slot, cache->num_slots);
 }
 
+/* MLX's attention looks at zeros behind a row's tokens, ours does not look. */
+bool cache_is_sparse(const rl_model* model) {
+  return MEMORY_IS_SPARSE && model->uses_host_ops && model->dtype == MLX_FLOAT32 && model->head_dim <= HOST_MAX_HEAD_DIM;
+}
+
 int32_t rl_cache_new(rl_model* model, rl_cache** out) {
   if (model == NULL || out == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cache_new: model and out must not be NULL");
   int32_t status = model_check_thread(model);
   if (status != RL_OK) return status;
   rl_cache* cache = calloc(1, sizeof *cache);
-  /* MLX's attention looks at zeros behind a row's tokens, ours does not look. */
-  bool is_sparse = model->uses_host_ops && model->dtype == MLX_FLOAT32 && model->head_dim <= HOST_MAX_HEAD_DIM;
   if (cache != NULL)
-    *cache = (rl_cache){.model = model, .layers = calloc((size_t)model->num_layers, sizeof(layer_cache)), .is_sparse = is_sparse};
+    *cache = (rl_cache){
+        .model = model, .layers = calloc((size_t)model->num_layers, sizeof(layer_cache)), .is_sparse = cache_is_sparse(model)};
   if (cache == NULL || cache->layers == NULL) return free(cache), rl_fail(RL_ERR_MEMORY, "Out of memory for a cache");
   *out = cache;
   return RL_OK;
@@ -119,26 +123,38 @@ static int32_t resize_sparse(rl_cache* cache, int i, int slots, int capacity) {
   return RL_OK;
 }
 
-/* Calls `act` for what a slot holds of every head of every layer. */
-static void for_heads(rl_cache* cache, int slot, void (*act)(uint8_t* data, size_t num_bytes)) {
+/* In so many tokens of a head there is a page of memory at least. */
+enum { PAGED_TOKENS = 64 };
+
+/* Makes zeros of what a slot holds; its memory goes back, up to the end of every head's last page. */
+static void release_slot(rl_cache* cache, int slot) {
+  if (cache->lengths[slot] == 0) return;
+  int length = min_int((cache->lengths[slot] + PAGED_TOKENS - 1) / PAGED_TOKENS * PAGED_TOKENS, cache->capacity);
   for (int i = 0; i < 2 * cache->model->num_layers; i++) {
     const layer_state* state = &cache->model->states[i / 2];
     if (state->is_recurrent) continue;
     head_layout l = layout_of(state, i % 2);
     for (int head = 0; head < l.num_heads; head++)
-      act(head_data(cache->layers[i / 2].arrays[i % 2], l, slot, head), (size_t)cache->lengths[slot] * l.token_bytes);
+      memory_clear(head_data(cache->layers[i / 2].arrays[i % 2], l, slot, head), (size_t)length * l.token_bytes);
   }
+  cache->lengths[slot] = 0;
 }
-
-static void fill_with_zeros(uint8_t* data, size_t num_bytes) { memset(data, 0, num_bytes); }
-
-/* Tokens of an old row that are not worth the calls to give their memory back. */
-enum { SHORT_ROW = 256 };
 
 void cache_write(rl_cache* cache, int slot, int start, int end) {
   int* length = &cache->lengths[slot];
-  if (cache->is_sparse && start == 0 && *length > SHORT_ROW && *length > end) for_heads(cache, slot, memory_release), *length = 0;
+  if (cache->is_sparse && start == 0 && *length > end) release_slot(cache, slot);
   if (end > *length) *length = end;
+}
+
+/* Head by head, so that what is moved is there twice for one head only. */
+static void move_sparse(rl_cache* cache, int i, int from, int to, int length) {
+  head_layout l = layout_of(&cache->model->states[i / 2], i % 2);
+  mlx_array own = cache->layers[i / 2].arrays[i % 2];
+  for (int head = 0; head < l.num_heads; head++) {
+    size_t num_bytes = (size_t)length * l.token_bytes;
+    memcpy(head_data(own, l, to, head), head_data(own, l, from, head), num_bytes);
+    memory_clear(head_data(own, l, from, head), num_bytes);
+  }
 }
 
 void cache_settle(const rl_cache* cache) {
@@ -212,6 +228,10 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
   cache_settle(cache);
   cache_write(cache, to, 0, length);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
+    if (cache->is_sparse && !cache->model->states[i / 2].is_recurrent) {
+      move_sparse(cache, i, from, to, length);
+      continue;
+    }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
     mlx_array rows = op_slice(&s, *own, 0, from, from + 1);
@@ -219,7 +239,18 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
     if (s.status == RL_OK) scope_check(&s, mlx_array_eval(rows));
     status = overwrite(&s, own, rows, to);
   }
+  if (cache->is_sparse) release_slot(cache, from);
   return status;
+}
+
+int32_t rl_cache_release(rl_cache* cache, int32_t slot) {
+  if (cache == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cache_release: cache must not be NULL");
+  int32_t status = model_check_thread(cache->model);
+  if (status == RL_OK) status = check_slot(cache, "rl_cache_release: slot", slot);
+  if (status != RL_OK || !cache->is_sparse) return status;
+  cache_settle(cache);
+  release_slot(cache, slot);
+  return RL_OK;
 }
 
 int32_t rl_cache_clear(rl_cache* cache, int32_t slot) {
@@ -230,7 +261,7 @@ int32_t rl_cache_clear(rl_cache* cache, int32_t slot) {
   if (status != RL_OK) return status;
   cache_drop_snapshots(cache);
   cache_settle(cache);
-  if (cache->is_sparse) for_heads(cache, slot, fill_with_zeros);
+  if (cache->is_sparse) release_slot(cache, slot);
   cache->lengths[slot] = 0;
   for (int i = 0; i < 2 * m->num_layers && status == RL_OK; i++) {
     layer_state state = m->states[i / 2];
@@ -247,6 +278,9 @@ int32_t rl_cache_info(const rl_cache* cache, int64_t* out) {
   const rl_model* m = cache->model;
   out[0] = cache->num_slots;
   out[1] = cache->capacity;
-  out[2] = cache->num_slots * (cache->capacity * model_kv_bytes(m) + model_recurrent_bytes(m));
+  int64_t num_tokens = (int64_t)cache->num_slots * cache->capacity;
+  if (cache->is_sparse) num_tokens = 0;
+  for (int slot = 0; slot < cache->num_slots && cache->is_sparse; slot++) num_tokens += cache->lengths[slot];
+  out[2] = num_tokens * model_kv_bytes(m) + cache->num_slots * model_recurrent_bytes(m);
   return RL_OK;
 }

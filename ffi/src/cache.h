@@ -28,6 +28,9 @@ struct rl_cache {
   int num_snapshots, max_snapshots;
 };
 
+/* Whether caches of this model (or drafter) will be sparse. */
+bool cache_is_sparse(const rl_model* model);
+
 /* Notes that a step or a page writes the tokens [start, end) of a slot. One that begins anew gives its old row's memory back first. Nothing of
  * the cache may be in flight. */
 void cache_write(rl_cache* cache, int slot, int start, int end);

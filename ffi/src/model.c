@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache.h"
 #include "compute_type.h"
 #include "cpu/attention.h"
 
@@ -146,7 +147,7 @@ int32_t rl_model_info(const rl_model* m, int64_t* out) {
   out[4] = model_kv_bytes(m);
   out[5] = model_recurrent_bytes(m);
   out[6] = m->dtype == MLX_FLOAT32 ? 0 : m->dtype == MLX_FLOAT16 ? 1 : 2;
-  out[7] = 0;
+  out[7] = cache_is_sparse(m);
   return RL_OK;
 }
 

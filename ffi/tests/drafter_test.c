@@ -73,9 +73,10 @@ typedef struct bench {
 
 static void open_bench(bench* b, const char* drafter_config, const char* drafter_tensors) {
   const int32_t layers[NUM_FEATURES] = {0, 1};
-  int64_t info[5];
+  int64_t info[6], of_model[8];
   CHECK_VALUES(rl_drafter_load(drafter_config, drafter_tensors, b->model, &b->drafter) == RL_OK, "%s", last_error());
   CHECK(rl_drafter_info(b->drafter, info) == RL_OK && info[0] > 0 && info[2] == TINY_HIDDEN && info[3] > 0);
+  CHECK(rl_model_info(b->model, of_model) == RL_OK && info[5] == of_model[7]);
   bool has_layers = info[4] == RL_CAPTURE_LAYERS;
   CHECK(info[1] == (has_layers ? NUM_FEATURES : 1) * TINY_HIDDEN);
   CHECK(rl_model_capture(b->model, (int32_t)info[4], has_layers ? layers : NULL, has_layers ? NUM_FEATURES : 0) == RL_OK);

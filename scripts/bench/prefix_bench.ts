@@ -159,8 +159,8 @@ async function report(bench: Bench): Promise<void> {
   }
 }
 
-function openDisk(folder: string, libraryPath: string, model: ModelSpec): DiskClient {
-  return new DiskClient({ folder, maxBytes: 8e9, identity: { libraryPath, model } });
+function openDisk(folder: string, libraryPath: string, model: ModelSpec, { facts }: NativeBackend): DiskClient {
+  return new DiskClient({ folder, maxBytes: 8e9, identity: { libraryPath, build: facts.build ?? {}, model } });
 }
 
 async function run({ settings, model }: ReturnType<typeof parseSettings>): Promise<void> {
@@ -170,7 +170,7 @@ async function run({ settings, model }: ReturnType<typeof parseSettings>): Promi
   const backend = NativeBackend.load(libraryPath, spec);
   const folder = await Deno.makeTempDir();
   try {
-    await report({ backend, settings, openDisk: () => openDisk(folder, libraryPath, spec) });
+    await report({ backend, settings, openDisk: () => openDisk(folder, libraryPath, spec, backend) });
   } finally {
     backend.close();
     await Deno.remove(folder, { recursive: true });

@@ -168,6 +168,24 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
     test: "tests/engine/bounded_memory_test.ts",
   },
   {
+    file: "src/engine/leave.ts",
+    find: "core.backend.release(slot);",
+    replace: "void slot;",
+    test: "tests/engine/sparse_memory_test.ts",
+  },
+  {
+    file: "src/engine/leave.ts",
+    find: "core.backend.release(to);",
+    replace: "void to;",
+    test: "tests/engine/sparse_memory_test.ts",
+  },
+  {
+    file: "src/engine/make_room.ts",
+    find: "Math.max(length + maxDrafts, grow(length))",
+    replace: "length + maxDrafts",
+    test: "tests/engine/sparse_memory_test.ts",
+  },
+  {
     file: "src/engine/scheduler.ts",
     find: "this.#waiting.sort((a, b) => a.arrival - b.arrival);",
     replace: "",
@@ -193,13 +211,13 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
   },
   {
     file: "src/engine/make_room.ts",
-    find: "prefixes.evict(budget.excess(tight, prefixes.bytes));",
+    find: "prefixes.evict(excess(tight));",
     replace: "",
     test: "tests/engine/bounded_memory_test.ts",
   },
   {
     file: "src/engine/make_room.ts",
-    find: "prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(room.size));",
+    find: "prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(useOf(core, room.size)));",
     replace: "",
     test: "tests/engine/budget_properties_test.ts",
   },

@@ -40,12 +40,6 @@ export const PREFIX_MUTANTS: readonly Mutant[] = [
   },
   {
     file: "src/engine/prefix_disk.ts",
-    find: "&& this.#numAsked < this.#maxAsked",
-    replace: "",
-    test: "tests/engine/prefix_disk_test.ts",
-  },
-  {
-    file: "src/engine/prefix_disk.ts",
     find: "nowMs - this.#silentSinceMs > STALL_MS",
     replace: "nowMs - this.#silentSinceMs > MAX_WAIT_MS",
     test: "tests/engine/prefix_disk_test.ts",
@@ -85,6 +79,42 @@ export const PREFIX_MUTANTS: readonly Mutant[] = [
     find: "Math.min((1 - FREE_SHARE) * this.maxBytes, spaceBytes)",
     replace: "Math.min(this.maxBytes, spaceBytes)",
     test: "tests/engine/disk/page_space_test.ts",
+  },
+  {
+    file: "src/engine/disk/model_identity.ts",
+    find: "Object.entries(build).sort(([a], [b]) => a < b ? -1 : 1),",
+    replace: "",
+    test: "tests/engine/disk/disk_worker_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_folder.ts",
+    find: "if (await isFolder(path)) return null;",
+    replace: "",
+    test: "tests/engine/disk/disk_worker_test.ts",
+  },
+  {
+    file: "src/engine/disk/page_space.ts",
+    find: "if (targetBytes < 0) return false;",
+    replace: "",
+    test: "tests/engine/disk/page_space_test.ts",
+  },
+  {
+    file: "src/engine/disk/disk_server.ts",
+    find: "if (this.#state.heldBytes !== known) this.port",
+    replace: "if (known < 0) this.port",
+    test: "tests/engine/disk/disk_worker_test.ts",
+  },
+  {
+    file: "src/engine/prefix_disk.ts",
+    find: "this.#numAsked + this.#numArrived < this.#maxAsked",
+    replace: "this.#numAsked < this.#maxAsked",
+    test: "tests/engine/prefix_disk_memory_test.ts",
+  },
+  {
+    file: "src/engine/engine_server.ts",
+    find: "Math.max(0, memoryBytes - this.#diskBytes)",
+    replace: "memoryBytes",
+    test: "tests/engine/engine_server_test.ts",
   },
   {
     file: "src/engine/disk/model_identity.ts",

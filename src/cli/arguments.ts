@@ -1,5 +1,5 @@
 /** The flags of `serve`. */
-import type { SettingsOf } from "./command.ts";
+import type { FlagGroup, SettingsOf } from "./command.ts";
 import { DTYPES, KV_BITS } from "./compute_type.ts";
 import { checkHostName, checkOrigin } from "./origin_check.ts";
 import { LOG_LEVELS } from "./request_log.ts";
@@ -8,8 +8,7 @@ import { amount, choice, integer, onOff, seconds, text, texts } from "./flags.ts
 const MAX_INT32 = 2 ** 31 - 1;
 const DAY_SECONDS = 86_400;
 
-/** Every flag of `serve`; `maxBatch` is written `--max-batch`. */
-export const SERVE_FLAGS = {
+const MODEL = {
   model: text({
     placeholder: "MODEL",
     default: null,
@@ -21,6 +20,20 @@ export const SERVE_FLAGS = {
     default: null,
     help: "Several models in place of --model, each loaded when a request names it; the first is the default",
   }),
+  dtype: choice({
+    choices: DTYPES,
+    default: "auto",
+    help: "What weights are held in. auto: as stored, which is the fastest everywhere; float32 that memory does not allow becomes bfloat16",
+  }),
+  kvBits: choice({
+    choices: KV_BITS,
+    default: "auto",
+    help:
+      "Bits of each number in the KV cache. auto: as computed. 8 takes a quarter of float32's memory and changes texts a little; only on a CPU",
+  }),
+} as const;
+
+const MEMORY = {
   memory: amount({
     placeholder: "GB",
     default: null,
@@ -31,17 +44,6 @@ export const SERVE_FLAGS = {
     help:
       "Memory for everything: program, weights, KV, prefixes, a step; short of it, requests wait, and models that are not used are unloaded",
   }),
-  dtype: choice({
-    choices: DTYPES,
-    default: "auto",
-    help: "What weights are held in. auto: as stored, which is the fastest everywhere; float32 that memory does not allow becomes bfloat16",
-  }),
-  kvBits: choice({
-    choices: KV_BITS,
-    default: "auto",
-    help:
-      "Bits of a number in the KV cache. auto: as computed. 8 takes a quarter of float32's memory and changes texts a little; only on a CPU",
-  }),
   idleUnload: amount({
     placeholder: "MINUTES",
     default: null,
@@ -51,8 +53,30 @@ export const SERVE_FLAGS = {
     unit: "minutes",
     help: "Unload a model that nobody has used for so long; the next request loads it again",
   }),
-  host: text({ placeholder: "HOST", default: "127.0.0.1", help: "Address to listen on; 0.0.0.0 for every network (then use --api-key)" }),
-  port: integer({ placeholder: "PORT", default: 8080, min: 0, max: 65_535, help: "Port to listen on; 0 takes any that is free" }),
+  prefixCacheMb: integer({
+    placeholder: "MB",
+    default: 512,
+    min: 0,
+    max: 10_000_000,
+    help: "Memory of each model for computed prompts, so that a prompt which begins like an earlier one starts behind that; 0 turns it off",
+  }),
+  prefixCacheDisk: text({
+    placeholder: "DIR",
+    default: null,
+    help: "Folder to keep computed prompts in as well, so that they outlive the server; several servers may share one",
+  }),
+  prefixCacheDiskMb: integer({
+    placeholder: "MB",
+    default: null,
+    defaultText: "4096",
+    min: 1,
+    max: 100_000_000,
+    help:
+      "Size of what --prefix-cache-disk keeps, of all models together; what was not used for longest goes first. Of servers that share it the smallest size counts",
+  }),
+} as const;
+
+const ROWS = {
   maxBatch: integer({ placeholder: "ROWS", default: 16, min: 1, max: 1024, help: "Requests that are computed together, at most" }),
   maxContext: integer({
     placeholder: "TOKENS",
@@ -69,42 +93,20 @@ export const SERVE_FLAGS = {
     max: 65_536,
     help: "Prompt tokens computed in one step, at most, of all prompts together: running answers wait no longer than that",
   }),
-  maxQueue: integer({
-    placeholder: "REQUESTS",
-    default: 256,
-    min: 0,
-    max: 1_000_000,
-    help: "Requests that may wait for a row; the next one is answered 429",
-  }),
-  prefixCacheMb: integer({
-    placeholder: "MB",
-    default: 512,
-    min: 0,
-    max: 10_000_000,
-    help: "Memory of each model for what was computed before, so that prompts which begin the same start there; 0 turns it off",
-  }),
-  prefixCacheDisk: text({
-    placeholder: "DIR",
-    default: null,
-    help: "Folder in which that is kept, too, so that it outlives the server; several servers may share one",
-  }),
-  prefixCacheDiskMb: integer({
-    placeholder: "MB",
-    default: 4096,
-    min: 1,
-    max: 100_000_000,
-    help: "Size of what is kept there, of all models together; what was not used for longest goes first",
-  }),
   batchInvariant: onOff({
     help:
       "Serve only where a request's text and logprobs are the same bits whatever else runs: on a CPU, where long prompts of Qwen3.5 take longer with it",
   }),
+} as const;
+
+const DRAFTS = {
   noSpeculation: onOff({ help: "Draft no tokens ahead. Drafts change the speed, never a text" }),
   draftModel: text({
     placeholder: "PATH",
     default: null,
     defaultText: "the model's own: an MTP head in its checkpoint, or the folder NAME.drafter beside NAME.gguf",
-    help: "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash",
+    help:
+      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
   }),
   draftKind: choice({
     choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],
@@ -120,6 +122,11 @@ export const SERVE_FLAGS = {
     max: 32,
     help: "Tokens drafted ahead for one request in one step, at most; fewer when they are not worth it",
   }),
+} as const;
+
+const NETWORK = {
+  host: text({ placeholder: "HOST", default: "127.0.0.1", help: "Address to listen on; 0.0.0.0 for every network (then use --api-key)" }),
+  port: integer({ placeholder: "PORT", default: 8080, min: 0, max: 65_535, help: "Port to listen on; 0 takes any that is free" }),
   apiKey: texts({ placeholder: "KEY", help: "Key that every request has to bring (Authorization: Bearer KEY); may be repeated" }),
   apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with such keys, one a line" }),
   allowOrigin: texts({
@@ -132,6 +139,23 @@ export const SERVE_FLAGS = {
     help: "Name that requests may call the server by besides localhost, as a proxy passes it on, or * for any; may be repeated",
     check: checkHostName,
   }),
+  keepAlive: seconds({
+    placeholder: "SECONDS",
+    default: 10,
+    min: 0.1,
+    max: DAY_SECONDS,
+    help: "Silence in a stream after which a comment is sent, so that no proxy takes it for dead",
+  }),
+} as const;
+
+const LIMITS = {
+  maxQueue: integer({
+    placeholder: "REQUESTS",
+    default: 256,
+    min: 0,
+    max: 1_000_000,
+    help: "Requests that may wait for a row; the next one is answered 429",
+  }),
   maxBody: integer({ placeholder: "MIB", default: 16, min: 1, max: 1024, help: "Size of a request's body, at most" }),
   bodyTimeout: seconds({
     placeholder: "SECONDS",
@@ -139,13 +163,6 @@ export const SERVE_FLAGS = {
     min: 0.1,
     max: DAY_SECONDS,
     help: "Time that a request's body may take to arrive",
-  }),
-  keepAlive: seconds({
-    placeholder: "SECONDS",
-    default: 10,
-    min: 0.1,
-    max: DAY_SECONDS,
-    help: "Silence in a stream after which a comment is sent, so that no proxy takes it for dead",
   }),
   requestTimeout: seconds({
     placeholder: "SECONDS",
@@ -165,5 +182,18 @@ export const SERVE_FLAGS = {
   logLevel: choice({ choices: LOG_LEVELS, default: "info", help: "Requests that are logged: all, those refused or failed, those failed" }),
   logFormat: choice({ choices: ["text", "json"], default: "text", help: "A readable line or a JSON object for each" }),
 } as const;
+
+/** Every flag of `serve`; `maxBatch` is written `--max-batch`. */
+export const SERVE_FLAGS = { ...MODEL, ...MEMORY, ...ROWS, ...DRAFTS, ...NETWORK, ...LIMITS } as const;
+
+/** How the help orders them; other commands that take some of them have the same order. */
+export const SERVE_GROUPS: readonly FlagGroup[] = [
+  { title: "Model", keys: Object.keys(MODEL) },
+  { title: "Memory", keys: Object.keys(MEMORY) },
+  { title: "Rows and prompts", keys: Object.keys(ROWS) },
+  { title: "Drafts", keys: Object.keys(DRAFTS) },
+  { title: "Network", keys: Object.keys(NETWORK) },
+  { title: "Limits and logs", keys: Object.keys(LIMITS) },
+];
 
 export type ServeSettings = SettingsOf<typeof SERVE_FLAGS>;

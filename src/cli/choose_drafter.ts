@@ -1,7 +1,7 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { SpeculationOptions } from "../engine/messages.ts";
 import type { LoadedDrafter } from "../models/drafter.ts";
-import { findDrafterBeside, findOwnDrafter, loadDrafter } from "../models/drafters.ts";
+import { drafterFolderOf, findDrafterBeside, findOwnDrafter, loadDrafter } from "../models/drafters.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { UsageError } from "./flags.ts";
@@ -15,21 +15,44 @@ export type DraftSettings = Pick<ServeSettings, "noSpeculation" | "draftModel" |
  */
 export function chooseDrafter(model: Pick<LoadedModel, "spec">, settings: DraftSettings): SpeculationOptions | null {
   const { noSpeculation, draftModel, draftKind, draftTokens } = settings;
-  checkFlags(settings);
+  checkDraftFlags(settings);
   if (noSpeculation) return null;
   let drafter: LoadedDrafter | null = null;
   if (draftModel !== null) drafter = loadDrafter(draftModel, model, draftKind === "auto" || draftKind === "ngram" ? undefined : draftKind);
   else if (draftKind !== "ngram") drafter = ownDrafter(model, draftKind);
   if (drafter === null && draftKind !== "auto" && draftKind !== "ngram") {
-    throw new UsageError(`--draft-kind is "${draftKind}", and the model has no such drafter of its own; expected --draft-model beside it`);
+    throw noOwnDrafter(draftKind);
   }
   return { drafter, ...(draftTokens === null ? {} : { maxDrafts: draftTokens }) };
 }
 
-function checkFlags({ noSpeculation, draftModel, draftKind }: DraftSettings): void {
+/** What can be told without a look at the model. @throws {UsageError} */
+export function checkDraftFlags({ noSpeculation, draftModel, draftKind }: DraftSettings): void {
   if (draftModel !== null && noSpeculation) throw new UsageError("--draft-model and --no-speculation are both given, expected one of them");
   if (draftModel !== null && draftKind === "ngram") {
     throw new UsageError(`--draft-kind is "ngram", which needs no weights; found --draft-model ${draftModel} beside it`);
+  }
+}
+
+/** What can be told from where the model lies. @param path its folder or `.gguf` file. @throws {UsageError} */
+export function checkOwnDrafter(path: string, { noSpeculation, draftModel, draftKind }: DraftSettings): void {
+  if (noSpeculation || draftModel !== null || draftKind === "auto" || draftKind === "ngram") return;
+  // A checkpoint's own head is of one kind; a .gguf file has none, but there may be a folder beside it.
+  const isPossible = path.endsWith(".gguf") ? exists(join(drafterFolderOf(path), "config.json")) : draftKind === "mtp";
+  if (!isPossible) throw noOwnDrafter(draftKind);
+}
+
+function noOwnDrafter(kind: string): UsageError {
+  return new UsageError(`--draft-kind is "${kind}", and the model has no such drafter of its own; expected --draft-model beside it`);
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
   }
 }
 

@@ -18,6 +18,12 @@ export interface Positional {
   readonly choices?: readonly string[];
 }
 
+/** Flags that belong together, by their names in code. */
+export interface FlagGroup {
+  readonly title: string;
+  readonly keys: readonly string[];
+}
+
 /** Everything that the operating system lets a process do and that not every command needs. */
 export type Need = "net" | "write" | "ffi" | "run";
 
@@ -27,6 +33,10 @@ interface CommandSpec<F extends FlagTable> {
   readonly summary: string;
   readonly positionals?: readonly Positional[];
   readonly flags: F;
+  /** How the help orders the flags; those in no group come first. */
+  readonly groups?: readonly FlagGroup[];
+  /** Command lines for the end of its help. */
+  readonly examples?: readonly string[];
   /** What it has to be able to do besides reading; the compiled program gives up the rest before the command starts. */
   needs(settings: SettingsOf<F>): readonly Need[];
   /**
@@ -37,8 +47,10 @@ interface CommandSpec<F extends FlagTable> {
 }
 
 /** A command whose settings have any shape. */
-export interface Command extends Omit<CommandSpec<FlagTable>, "needs" | "run" | "positionals"> {
+export interface Command extends Omit<CommandSpec<FlagTable>, "needs" | "run" | "positionals" | "groups" | "examples"> {
   readonly positionals: readonly Positional[];
+  readonly groups: readonly FlagGroup[];
+  readonly examples: readonly string[];
   needs(settings: Readonly<Record<string, unknown>>): readonly Need[];
   run(settings: Readonly<Record<string, unknown>>, positionals: readonly string[]): Promise<number | void>;
 }
@@ -50,6 +62,8 @@ export function defineCommand<F extends FlagTable>(spec: CommandSpec<F>): Comman
     summary: spec.summary,
     positionals: spec.positionals ?? [],
     flags: spec.flags,
+    groups: spec.groups ?? [],
+    examples: spec.examples ?? [],
     needs: (settings) => spec.needs(settings as SettingsOf<F>),
     run: (settings, positionals) => spec.run(settings as SettingsOf<F>, positionals),
   };

@@ -1,5 +1,5 @@
 /** Every command of `rowlock`, in the order of the help. A new one is a line here; all else follows from it. */
-import { SERVE_FLAGS, type ServeSettings } from "./arguments.ts";
+import { SERVE_FLAGS, SERVE_GROUPS, type ServeSettings } from "./arguments.ts";
 import { bench, BENCH_FLAGS } from "./bench/bench.ts";
 import { type Command, defineCommand, type Need } from "./command.ts";
 import { completionScript, type Shell, SHELLS } from "./completions.ts";
@@ -14,6 +14,11 @@ const SERVE = defineCommand({
   name: "serve",
   summary: "Serve a model over HTTP; the command when none is named",
   flags: SERVE_FLAGS,
+  groups: SERVE_GROUPS,
+  examples: [
+    "rowlock serve --model Qwen/Qwen2.5-0.5B-Instruct --max-context 4096",
+    "rowlock serve --host 0.0.0.0 --api-key-file keys.txt",
+  ],
   needs: serveNeeds,
   run: (settings) => isSupervisor(settings) ? supervise(Deno.args) : serve(settings),
 });
@@ -22,6 +27,7 @@ const BENCH = defineCommand({
   name: "bench",
   summary: "Measure tokens per second and time to first token at several numbers of requests",
   flags: BENCH_FLAGS,
+  examples: ["rowlock bench --rows 1,8", "rowlock bench --url http://127.0.0.1:8080"],
   needs: () => ["net", "run"],
   run: (settings) => bench(settings),
 });
@@ -39,6 +45,7 @@ const COMPLETIONS = defineCommand({
   summary: "Print completions for a shell, to be read by its start-up file",
   positionals: [{ name: "SHELL", choices: SHELLS }],
   flags: {},
+  examples: ["rowlock completions bash >> ~/.bash_completion"],
   needs: () => [],
   run: (_, [shell]) => Promise.resolve(console.log(completionScript(shell as Shell, COMMANDS))),
 });

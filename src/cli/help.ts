@@ -8,10 +8,16 @@ interface HelpLine {
   readonly help: string;
 }
 
+/** Of a terminal that nobody has made wider. */
+const MAX_COLUMNS = 100;
+/** A longer usage stands on a line of its own. */
+const MAX_USAGE_COLUMNS = 30;
+
 const SWITCHES: readonly HelpLine[] = [
   { usage: "-h, --help", help: "Print this text" },
   { usage: "-V, --version", help: "Print the version and what it was built from" },
 ];
+const EXAMPLES = ["rowlock", "rowlock --model Qwen/Qwen2.5-0.5B-Instruct --port 9000", "rowlock run model.gguf"];
 
 /** The text of `rowlock --help`: the commands. */
 export function helpText(): string {
@@ -23,14 +29,27 @@ export function helpText(): string {
     ...aligned(COMMANDS.map(({ name, summary }) => ({ usage: name, help: summary }))),
     "",
     ...aligned(SWITCHES),
+    ...exampleLines(EXAMPLES),
     "",
-    "The flags of a command: rowlock COMMAND --help",
-  ].join("\n");
+    "The flags of a command: rowlock help COMMAND, or rowlock COMMAND --help",
+  ].flatMap((line) => wrapped(line, MAX_COLUMNS)).join("\n");
 }
 
 /** The text of `rowlock COMMAND --help`. */
 export function commandHelp(command: Command): string {
-  return [`${command.summary}.`, "", `Usage: ${usageLine(command)}`, "", ...aligned([...flagLines(command.flags), ...SWITCHES])].join("\n");
+  const { summary, flags, groups, examples } = command;
+  const grouped = groups.flatMap(({ keys }) => keys);
+  const others = flagLines(flags, Object.keys(flags).filter((key) => !grouped.includes(key)));
+  const sections = groups.map(({ title, keys }) => ({ title, lines: flagLines(flags, keys.filter((key) => Object.hasOwn(flags, key))) }));
+  return [
+    ...wrapped(`${summary}.`, MAX_COLUMNS),
+    "",
+    `Usage: ${usageLine(command)}`,
+    "",
+    ...aligned([...others, ...SWITCHES]),
+    ...sections.filter(({ lines }) => lines.length > 0).flatMap(({ title, lines }) => ["", `${title}:`, ...aligned(lines)]),
+    ...exampleLines(examples),
+  ].join("\n");
 }
 
 /** All commands with their flags as Markdown, as the README shows them; `deno task docs` writes it there. */
@@ -45,16 +64,40 @@ function flagTable(flags: FlagTable): string {
   return rows.length === 0 ? "" : ["\n", "| flag | default | |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-function flagLines(flags: FlagTable): HelpLine[] {
-  return Object.entries(flags).map(([key, flag]) => ({
-    usage: usageOf(key, flag),
-    help: flag.defaultText === "" ? flag.help : `${flag.help} (default: ${flag.defaultText})`,
-  }));
+function flagLines(flags: FlagTable, keys: readonly string[]): HelpLine[] {
+  return keys.map((key) => {
+    const flag = flags[key]!;
+    return { usage: usageOf(key, flag), help: flag.defaultText === "" ? flag.help : `${flag.help} (default: ${flag.defaultText})` };
+  });
 }
 
+function exampleLines(examples: readonly string[]): string[] {
+  return examples.length === 0 ? [] : ["", "Examples:", ...examples.map((example) => `  ${example}`)];
+}
+
+/** Two columns: usages, and what they mean in as many lines as it takes. */
 function aligned(lines: readonly HelpLine[]): string[] {
-  const width = Math.max(...lines.map(({ usage }) => usage.length));
-  return lines.map(({ usage, help }) => `  ${usage.padEnd(width)}  ${help}`);
+  const width = Math.max(0, ...lines.map(({ usage }) => usage.length).filter((length) => length <= MAX_USAGE_COLUMNS));
+  const indent = " ".repeat(width + 4);
+  return lines.flatMap(({ usage, help }) => {
+    const [first = "", ...rest] = wrapped(help, MAX_COLUMNS - indent.length);
+    const more = rest.map((line) => indent + line);
+    return usage.length > width ? [`  ${usage}`, indent + first, ...more] : [`  ${usage.padEnd(width)}  ${first}`, ...more];
+  });
+}
+
+/** Lines of at most `numColumns`, broken between words. A line that fits stays as it is, with the spaces that it begins with. */
+function wrapped(text: string, numColumns: number): string[] {
+  if (text.length <= numColumns) return [text];
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > numColumns) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
 }
 
 function usageOf(key: string, flag: Flag<unknown>): string {

@@ -1,5 +1,6 @@
 /** The commands about models on this machine. */
 import { type Command, defineCommand } from "./command.ts";
+import { SERVE_GROUPS } from "./arguments.ts";
 import { list } from "./list.ts";
 import { pull } from "./pull.ts";
 import { remove, REMOVE_FLAGS } from "./remove.ts";
@@ -10,6 +11,8 @@ const RUN = defineCommand({
   summary: "Chat with a model at the terminal; MODEL as for serve --model",
   positionals: [{ name: "MODEL", isOptional: true }],
   flags: RUN_FLAGS,
+  groups: SERVE_GROUPS,
+  examples: ["rowlock run", 'rowlock run model.gguf --system "Answer in one sentence."'],
   // Which model it is shows only in the arguments, so what the default one needs is kept.
   needs: () => ["net", "write", "ffi", "run"],
   run: (settings, [name]) => runModel(name ?? null, settings),
@@ -21,6 +24,7 @@ const PULL = defineCommand({
     "Fetch models (org/name, @revision and :file-pattern as for serve) into the cache that Python's tools share, or bring them up to date",
   positionals: [{ name: "MODEL", isRepeatable: true }],
   flags: {},
+  examples: ["rowlock pull Qwen/Qwen2.5-0.5B-Instruct", "rowlock pull org/some-model-GGUF:Q4_K_M"],
   needs: () => ["net", "write"],
   run: (_, names) => pull(names),
 });
@@ -39,6 +43,7 @@ const REMOVE = defineCommand({
     "Remove models that were fetched: a repository, one revision or file of it, or a file of Rowlock's own cache, as list names them",
   positionals: [{ name: "MODEL", isRepeatable: true }],
   flags: REMOVE_FLAGS,
+  examples: ["rowlock rm Qwen/Qwen2.5-0.5B-Instruct --yes"],
   needs: () => ["write"],
   run: (settings, names) => remove(names, settings),
 });

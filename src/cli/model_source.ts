@@ -1,11 +1,13 @@
 /** From what `--model` names to a checkpoint that is read and checked. */
 import { DEFAULT_MODEL, ensureDefaultModel } from "../hub/default_model.ts";
 import { fetchModel } from "../hub/fetch_model.ts";
+import { HubError } from "../hub/hub_error.ts";
 import { formatReference, parseModelReference } from "../hub/model_reference.ts";
 import type { Progress } from "../hub/progress.ts";
 import { loadModel } from "../models/checkpoint.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import { bundledModel } from "./bundle.ts";
+import { unwrapFolder } from "./unwrap_folder.ts";
 
 /** A model on this machine. */
 export interface FoundModel {
@@ -15,10 +17,12 @@ export interface FoundModel {
   readonly id: string | null;
 }
 
+/** What the default model is called, on the command line and in requests. */
+export const DEFAULT_MODEL_NAMES: readonly string[] = [DEFAULT_MODEL.fileName, modelNameOf(DEFAULT_MODEL.fileName)];
+
 /** Whether the default model is meant: by no name, or by its own, which is no path and no repository. */
 export function isDefaultModel(name: string | null): boolean {
-  const { fileName } = DEFAULT_MODEL;
-  return name === null || ((name === fileName || name === modelNameOf(fileName)) && missingPath(name) !== null);
+  return name === null || (DEFAULT_MODEL_NAMES.includes(name) && missingPath(name) !== null);
 }
 
 /** `SmolLM2-135M-Instruct.Q4_1.gguf` → `SmolLM2-135M-Instruct` */
@@ -49,8 +53,13 @@ function missingPath(name: string): string | null {
 export async function findModel(name: string | null, progress: Progress): Promise<FoundModel> {
   if (isDefaultModel(name)) return { path: await ensureDefaultModel({ progress, bundled: bundledModel() }), id: null };
   const reference = parseModelReference(name!);
-  if (reference.type === "path") return { path: reference.path, id: null };
-  return { path: await fetchModel(reference, { progress }), id: formatReference(reference) };
+  if (reference.type === "path") return { path: unwrapFolder(reference.path), id: null };
+  try {
+    return { path: await fetchModel(reference, { progress }), id: formatReference(reference) };
+  } catch (error) {
+    if (!(error instanceof HubError) || !error.isUnreachable) throw error;
+    throw new HubError(`${error.message}; without a network, name a model that is on this machine (rowlock list)`, true);
+  }
 }
 
 /** Reads what was found, under the id that clients name it by. */

@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { type Command, flagName } from "./command.ts";
 import { COMMANDS, DEFAULT_COMMAND } from "./commands.ts";
+import { didYouMean } from "./did_you_mean.ts";
 import { UsageError } from "./flags.ts";
 
 export type Invocation =
@@ -10,14 +11,17 @@ export type Invocation =
   | { readonly kind: "help"; readonly command: Command | null }
   | { readonly kind: "version" };
 
+const HELP = "help";
+
 type Settings = Readonly<Record<string, unknown>>;
 
 /**
- * What the arguments ask for. The command comes first; without one it is `serve`.
+ * What the arguments ask for. The command comes first; without one it is `serve`, and `help` shows another one's help.
  * @throws {UsageError}
  */
 export function parseArguments(args: readonly string[]): Invocation {
-  const [first] = args;
+  const [first, ...rest] = args;
+  if (first === HELP) return parseHelp(rest.filter((text) => !text.startsWith("-")));
   const isNamed = first !== undefined && !first.startsWith("-");
   const command = isNamed ? findCommand(first) : DEFAULT_COMMAND;
   const { values, positionals } = readArguments(command, isNamed ? args.slice(1) : args);
@@ -27,21 +31,35 @@ export function parseArguments(args: readonly string[]): Invocation {
   return { kind: "run", command, settings: parseSettings(command, values), positionals };
 }
 
-function findCommand(name: string): Command {
-  const command = COMMANDS.find((candidate) => candidate.name === name);
-  if (command !== undefined) return command;
-  throw new UsageError(`Unknown command "${name}", expected ${COMMANDS.map((candidate) => candidate.name).join(", ")}`);
+function parseHelp([name, ...more]: readonly string[]): Invocation {
+  if (more.length > 0) throw new UsageError(`Unexpected argument "${more[0]}"; help takes one command`);
+  return { kind: "help", command: name === undefined || name === HELP ? null : findCommand(name) };
 }
 
-function checkPositionals({ positionals: places }: Command, found: readonly string[]): void {
+/** The command that the arguments name; null when they name none. */
+export function typedCommand([first]: readonly string[]): Command | null {
+  return COMMANDS.find(({ name }) => name === first) ?? null;
+}
+
+function findCommand(name: string): Command {
+  const command = typedCommand([name]);
+  if (command !== null) return command;
+  const names = COMMANDS.map((candidate) => candidate.name);
+  throw new UsageError(`Unknown command "${name}"${didYouMean(name, names)}; expected one of ${names.join(", ")}`);
+}
+
+function checkPositionals({ name: command, positionals: places }: Command, found: readonly string[]): void {
   const missing = places.find((place, index) => !place.isOptional && found[index] === undefined);
-  if (missing !== undefined) throw new UsageError(`${missing.choices?.join("|") ?? missing.name} is missing`);
+  if (missing !== undefined) throw new UsageError(`${command} needs ${missing.choices?.join(", ") ?? missing.name}; found nothing`);
   const isOpenEnded = places.at(-1)?.isRepeatable ?? false;
-  if (!isOpenEnded && found.length > places.length) throw new UsageError(`Unexpected argument "${found[places.length]}"`);
+  if (!isOpenEnded && found.length > places.length) {
+    const takes = places.length === 0 ? "no arguments" : `${places.length} at most`;
+    throw new UsageError(`Unexpected argument "${found[places.length]}"; ${command} takes ${takes}`);
+  }
   for (const [index, value] of found.entries()) {
-    const { name = "", choices } = places[Math.min(index, places.length - 1)] ?? {};
+    const { choices } = places[Math.min(index, places.length - 1)] ?? {};
     if (choices !== undefined && !choices.includes(value)) {
-      throw new UsageError(`${name} is "${value}", expected one of ${choices.join(", ")}`);
+      throw new UsageError(`${command} takes one of ${choices.join(", ")}; found "${value}"`);
     }
   }
 }
@@ -55,7 +73,10 @@ function parseSettings({ flags }: Command, values: ReadonlyMap<string, readonly 
   );
 }
 
-function readArguments({ flags }: Command, args: readonly string[]): { values: Map<string, string[]>; positionals: string[] } {
+function readArguments(
+  { name: command, flags }: Command,
+  args: readonly string[],
+): { values: Map<string, string[]>; positionals: string[] } {
   const switches = {
     help: { type: "boolean", short: "h", multiple: true },
     version: { type: "boolean", short: "V", multiple: true },
@@ -74,7 +95,10 @@ function readArguments({ flags }: Command, args: readonly string[]): { values: M
     return { values: new Map(values), positionals: parsed.positionals };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    throw new UsageError(firstSentence(error.message));
+    const unknown = /^Unknown option '(--?[^']*)'/.exec(error.message)?.[1];
+    if (unknown === undefined) throw new UsageError(firstSentence(error.message));
+    const names = [...options, ...Object.entries(switches)].map(([name]) => `--${name}`);
+    throw new UsageError(`Unknown flag ${unknown} of ${command}${didYouMean(unknown, names)}`);
   }
 }
 

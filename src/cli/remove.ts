@@ -16,9 +16,9 @@ const askOnTerminal: Ask = Deno.stdin.isTerminal() ? (question) => confirm(quest
  * @throws {UsageError} when nobody can be asked; {HubError} when one is in no cache: then none is removed.
  */
 export async function remove(names: readonly string[], { yes }: SettingsOf<typeof REMOVE_FLAGS>, ask: Ask = askOnTerminal): Promise<void> {
-  if (!yes && ask === null) throw new UsageError("rm asks before it removes, and there is no terminal to ask on: give --yes");
   const removals: Removal[] = [];
   for (const name of names) removals.push(await planRemoval(name));
+  if (!yes && ask === null) throw new UsageError("rm asks before it removes, and there is no terminal to ask on: give --yes");
   for (const { what, numBytes, run } of removals) {
     if (!yes && !ask?.(`Remove ${what} (${sizeText(numBytes)})?`)) {
       console.log(`kept ${what}`);

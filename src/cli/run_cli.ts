@@ -1,7 +1,8 @@
 import { readBundle } from "./bundle.ts";
+import { DEFAULT_COMMAND } from "./commands.ts";
 import { UsageError } from "./flags.ts";
 import { commandHelp, helpText } from "./help.ts";
-import { type Invocation, parseArguments } from "./parse_arguments.ts";
+import { type Invocation, parseArguments, typedCommand } from "./parse_arguments.ts";
 import { keepOnly } from "./permissions.ts";
 import { CANNOT_START } from "./supervise.ts";
 import { isSupervised } from "./supervised.ts";
@@ -19,7 +20,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
   } catch (error) {
     const message = oneLine(error);
     if (error instanceof UsageError) {
-      console.error(`rowlock: ${message} (see rowlock COMMAND --help, for the flags of serving rowlock serve --help)`);
+      console.error(`rowlock: ${message} (see ${helpFor(args)})`);
       return BAD_USAGE;
     }
     console.error(`rowlock: ${message}`);
@@ -42,6 +43,12 @@ async function runInvocation(invocation: Invocation): Promise<number> {
       return await command.run(settings, positionals) ?? OK;
     }
   }
+}
+
+/** The help of the command that was typed; flags without one are those of serving. */
+function helpFor(args: readonly string[]): string {
+  const name = typedCommand(args)?.name ?? (args[0]?.startsWith("-") ? DEFAULT_COMMAND.name : null);
+  return name === null ? "rowlock --help" : `rowlock ${name} --help`;
 }
 
 function oneLine(error: unknown): string {

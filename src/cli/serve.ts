@@ -1,9 +1,12 @@
 /** The command `serve`: loads what it is given, serves it, and ends when it is told to. */
 import { type RunningServer, serve as startServer } from "../server/serve.ts";
 import type { PoolMember } from "../server/pooled_model.ts";
-import { allowedMemory, freeMemory } from "./allowed_memory.ts";
+import { allowedMemory, freeMemory, servingBytes } from "./allowed_memory.ts";
 import { readApiKeys } from "./api_keys.ts";
 import type { ServeSettings } from "./arguments.ts";
+import { environmentWarnings } from "./check_environment.ts";
+import { checkDraftFlags } from "./choose_drafter.ts";
+import { checkComputeFlags } from "./compute_type.ts";
 import { libraryPath } from "./library_path.ts";
 import { checkModelName } from "./model_source.ts";
 import { keepOnly } from "./permissions.ts";
@@ -23,10 +26,13 @@ const INTERRUPTED = 130;
 export async function serve(settings: ServeSettings): Promise<void> {
   // What was typed wrong is told before what the machine lacks.
   for (const name of modelNames(settings)) checkModelName(name);
+  checkComputeFlags(settings);
+  checkDraftFlags(settings);
+  for (const warning of environmentWarnings()) console.error(`rowlock: ${warning}`);
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
   checkAddress(settings);
-  const { modelBytes, text } = allowedMemory(settings.memory, freeMemory(nativeLibrary));
+  const { modelBytes, text } = allowedMemory(settings.memory, freeMemory(nativeLibrary), servingBytes(settings));
   console.log(text);
   const models = await serveModels(settings, nativeLibrary, modelBytes);
   // Python's pip, which brings the default model, has done its work.
@@ -104,7 +110,8 @@ async function untilStopped(server: RunningServer, drainTimeoutMs: number): Prom
     if (numSignals > 2) Deno.exit(INTERRUPTED);
     const { numLive } = server.app;
     if (numSignals === 1) {
-      console.error(numLive > 0 ? `Stopping when ${numLive} running requests have ended; again to stop now` : "Stopping");
+      const running = numLive === 1 ? "1 running request has" : `${numLive} running requests have`;
+      console.error(numLive > 0 ? `Stopping when ${running} ended; again to stop now` : "Stopping");
     }
     server.drain(drainTimeoutMs);
   };

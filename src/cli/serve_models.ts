@@ -1,12 +1,14 @@
 /** The models that `serve` serves: one that is loaded at once, or several that are loaded when somebody asks for them. */
 import type { PoolLimits } from "../server/model_pool.ts";
 import type { PoolMember } from "../server/pooled_model.ts";
+import { servingBytes } from "./allowed_memory.ts";
 import type { ServeSettings } from "./arguments.ts";
+import { checkOwnDrafter } from "./choose_drafter.ts";
 import { chooseComputeType, type ComputeTypeSettings, hasGpu } from "./compute_type.ts";
 import { UsageError } from "./flags.ts";
-import { findModel, isDefaultModel, readModel } from "./model_source.ts";
+import { checkMemory } from "./least_memory.ts";
+import { DEFAULT_MODEL_NAMES, findModel, isDefaultModel, readModel } from "./model_source.ts";
 import { makePrefixDisk } from "./prefix_disk.ts";
-import { sizeText } from "./size_text.ts";
 import { type EngineSettings, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
@@ -19,12 +21,13 @@ export async function serveModels(settings: ServeSettings, libraryPath: string, 
   const names = modelNames(settings);
   const prefixDisk = await makePrefixDisk(settings);
   const members: PoolMember[] = [];
-  const engine = { ...settings, libraryPath, memoryBytes, prefixDisk };
+  const engine = { ...settings, libraryPath, memoryBytes, programBytes: servingBytes(settings), prefixDisk };
   const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu: hasGpu(libraryPath), memoryBytes };
   for (const name of names) members.push(await readMember(name, engine, typing));
   const [only] = members;
   if (settings.models !== null || only === undefined) return members;
-  return [await loadNow(only, memoryBytes)];
+  // A model that is the only one is loaded before the server starts: what is wrong with it shows at once, and nobody waits for it.
+  return [{ ...only, engine: await only.startEngine!() }];
 }
 
 /** What the flags mean to the pool. @param memoryBytes of all models together. */
@@ -52,26 +55,17 @@ export function modelNames({ model, models }: Pick<ServeSettings, "model" | "mod
 
 async function readMember(name: string | null, settings: EngineSettings, typing: ComputeTypeSettings): Promise<PoolMember> {
   const found = await findModel(name, new TerminalProgress());
+  checkOwnDrafter(found.path, settings);
   const startedMs = performance.now();
   const { model, weightBytes, text } = chooseComputeType(readModel(found), typing);
+  const numStepTokens = settings.prefillChunk + settings.maxBatch;
+  checkMemory(model, { ...settings, weightBytes, numStepTokens, hasDisk: settings.prefixDisk !== null });
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`model ${model.id} (${model.modelType}): read and checked in ${seconds} s; ${text}`);
   return {
     model,
+    aliases: isDefaultModel(name) ? DEFAULT_MODEL_NAMES : [],
     expectedBytes: weightBytes,
     startEngine: () => startEngine(model, settings, (text) => console.log(`${model.id}: ${text}`)),
   };
-}
-
-/** A model that is the only one is loaded before the server starts: what is wrong with it shows at once, and nobody waits for it. */
-async function loadNow(member: PoolMember, memoryBytes: number): Promise<PoolMember> {
-  const engine = await member.startEngine!();
-  const { weightBytes, leastBytes = weightBytes } = engine.facts;
-  if (leastBytes <= memoryBytes) return { ...member, engine };
-  await engine.close();
-  throw new Error(
-    `${member.model.id} takes ${sizeText(weightBytes)} of weights, ${sizeText(leastBytes)} with the shortest of requests; memory allows ${
-      sizeText(memoryBytes)
-    } for models (--memory)`,
-  );
 }

@@ -41,7 +41,7 @@ export interface PageImage extends PageParts {
 }
 
 /**
- * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move` and `clear` of `ModelBackend`.
+ * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move`, `clear` and `release` of `ModelBackend`.
  * What the calls of a round are is written at `rl_draft` in `ffi/include/rowlock.h`.
  */
 export interface DrafterBackend {
@@ -65,10 +65,12 @@ export interface ModelBackend {
   readonly drafter: DrafterBackend | null;
   /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
   resize(slots: number, capacity: number): void;
-  /** Copies the first `length` tokens of slot `from` over slot `to`. */
+  /** Moves the first `length` tokens of slot `from` over slot `to`; what `from` holds then is not defined. */
   move(from: number, to: number, length: number): void;
   /** Forgets what slot `slot` holds, so that it cannot reach the row that takes the slot next. */
   clear(slot: number): void;
+  /** The row of slot `slot` has left, and its memory goes back where the cache is sparse. What the slot holds is not defined any more. */
+  release(slot: number): void;
   /** The model has recurrent layers, whose states stand for all of a slot's tokens and do not go back. */
   readonly isRecurrent: boolean;
   /**

@@ -3,7 +3,7 @@ import type { PageDisk } from "./disk/page_disk.ts";
 import type { Failure } from "./failure.ts";
 import { KvRoom } from "./kv_room.ts";
 import { makeRoom } from "./make_room.ts";
-import { MemoryBudget, memoryCosts, roundedCapacity } from "./memory_budget.ts";
+import { denseUse, MemoryBudget, memoryCosts, roundedCapacity } from "./memory_budget.ts";
 import type { EngineErrorCode, EngineOptions, EngineStats, GenerateRequest } from "./messages.ts";
 import { PrefixReuse } from "./prefix_reuse.ts";
 import { findRequestFault } from "./request_check.ts";
@@ -51,7 +51,7 @@ export class EngineCore {
 
   /** What the engine has to have for one row of that length; more than the limit when not even the shortest one fits. */
   get leastBytes(): number {
-    return this.budget.totalBytes({ slots: 1, capacity: roundedCapacity(Math.max(1, this.maxRowTokens)) });
+    return this.budget.totalBytes(denseUse({ slots: 1, capacity: roundedCapacity(Math.max(1, this.maxRowTokens)) }));
   }
 
   get hasWork(): boolean {

@@ -5,7 +5,7 @@ import { EngineCore } from "./engine_core.ts";
 import type { Failure } from "./failure.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./messages.ts";
 import { makeSpeculation } from "./make_speculation.ts";
-import { STALL_MS } from "./prefix_disk.ts";
+import { diskMemoryBytes, STALL_MS } from "./prefix_disk.ts";
 import { Turns } from "./turns.ts";
 
 /** An engine that has been without requests for this long gives the cache's memory back. */
@@ -24,6 +24,8 @@ export interface EnginePort {
 export class EngineServer {
   #core: EngineCore | null = null;
   #disk: PageDisk | null = null;
+  /** What the disk takes of the engine's memory. */
+  #diskBytes = 0;
   #isShuttingDown = false;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #turns = new Turns();
@@ -31,7 +33,7 @@ export class EngineServer {
   constructor(
     readonly port: EnginePort,
     readonly loadBackend: (options: EngineOptions) => ModelBackend,
-    readonly openDisk: (options: EngineOptions) => PageDisk | null = openPrefixDisk,
+    readonly openDisk: typeof openPrefixDisk = openPrefixDisk,
   ) {}
 
   handle(message: ToEngine): void {
@@ -51,7 +53,7 @@ export class EngineServer {
       case "cancel":
         return this.#withCore((core) => core.cancel(message.id));
       case "limit":
-        this.#withCore((core) => this.#postFailures(core.limitMemory(message.memoryBytes).failures));
+        this.#withCore((core) => this.#postFailures(core.limitMemory(this.#coreBytes(message.memoryBytes)).failures));
         return this.port.post({ type: "limited" });
       case "shutdown":
         return this.#shutdown();
@@ -60,15 +62,22 @@ export class EngineServer {
 
   #load(options: EngineOptions): void {
     const startMs = performance.now();
-    // First: it gets ready while the model is loaded.
-    this.#disk = this.openDisk(options);
     const backend = this.loadBackend(options);
+    // Kernels that compute other bits have pages of their own.
+    this.#disk = this.openDisk(options, backend.facts.build ?? {});
     const speculation = makeSpeculation(options, backend);
-    this.#core = new EngineCore(backend, options, undefined, speculation, this.#disk);
+    this.#diskBytes = this.#disk === null ? 0 : diskMemoryBytes(backend.facts);
+    const { memoryBytes = Infinity } = options;
+    this.#core = new EngineCore(backend, { ...options, memoryBytes: this.#coreBytes(memoryBytes) }, undefined, speculation, this.#disk);
     if (this.#disk !== null) this.#disk.onAnswer = (): void => this.#onDisk();
-    const { maxRowTokens, leastBytes } = this.#core;
+    const { maxRowTokens } = this.#core;
+    const leastBytes = this.#core.leastBytes + this.#diskBytes;
     const facts = { ...backend.facts, draftKinds: speculation.kinds, maxRowTokens, leastBytes, loadMs: performance.now() - startMs };
     this.port.post({ type: "ready", facts });
+  }
+
+  #coreBytes(memoryBytes: number): number {
+    return Math.max(0, memoryBytes - this.#diskBytes);
   }
 
   #withCore(act: (core: EngineCore) => void): void {

@@ -79,5 +79,10 @@ function slotsFor(numRows: number, maxSlots: number): number {
 
 /** What rows of `longest` tokens get, so that they need no more for a while. */
 export function roomyCapacity(longest: number): number {
-  return roundedCapacity(HEADROOM * longest);
+  return roundedCapacity(roomyLength(longest));
+}
+
+/** A row of `length` tokens when it has grown as far as rows are given room for. */
+export function roomyLength(length: number): number {
+  return HEADROOM * length;
 }

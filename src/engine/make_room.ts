@@ -2,22 +2,24 @@
 import { BackendError } from "./backend.ts";
 import type { EngineCore } from "./engine_core.ts";
 import { failureOf } from "./failure.ts";
-import { roomyCapacity } from "./kv_room.ts";
+import { roomyCapacity, roomyLength } from "./kv_room.ts";
 import { leave, preempt } from "./leave.ts";
-import { type KvSize, roundedCapacity } from "./memory_budget.ts";
+import { denseUse, type KvSize, type KvUse, roundedCapacity, sparseUse } from "./memory_budget.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepReport } from "./step_report.ts";
 
 /**
  * Whether one more row may join: so that all of them can grow by a quarter, or as far as they ever will, without anybody giving way. A row
- * that is alone may always try. Every slot is as long as the longest row, so one long row has to wait until few are left. Prefix pages do
- * not count, since they give way.
+ * that is alone may always try. In a sparse cache every row takes what it is long; in others every slot is as long as the longest row, so one
+ * long row has to wait until few are left. Prefix pages do not count, since they give way.
  */
-export function hasRoomFor({ budget, scheduler: { rows } }: EngineCore, next: Sequence): boolean {
+export function hasRoomFor(core: EngineCore, next: Sequence): boolean {
+  const { backend, budget, scheduler: { rows } } = core;
   if (rows.numRows === 0) return true;
   const all = [...rows.sequences, next];
+  if (backend.facts.isKvSparse) return budget.excess(sparseUse(all.length, grownLengths(core, all, roomyLength)), 0) <= 0;
   const capacity = Math.min(roomyCapacity(longestOf(all)), roundedCapacity(Math.max(...all.map(({ maxLength }) => maxLength))));
-  return budget.excess({ slots: all.length, capacity }, 0) <= 0;
+  return budget.excess(denseUse({ slots: all.length, capacity }), 0) <= 0;
 }
 
 /**
@@ -37,7 +39,7 @@ export function makeRoom(core: EngineCore, report: StepReport): void {
     else if (prefixes.bytes > 0) prefixes.giveUp();
     else failAlone(core, youngest, fault, report);
   }
-  prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(room.size));
+  prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(useOf(core, room.size)));
 }
 
 /**
@@ -48,7 +50,7 @@ export function giveAllUp(core: EngineCore, fault: unknown, report: StepReport):
   const { budget, prefixes, room, scheduler } = core;
   const sequences = scheduler.rows.sequences.filter(({ outcome }) => outcome === null);
   const [only, ...others] = sequences;
-  budget.lower(budget.kvBytes(room.size) + prefixes.bytes);
+  budget.lower(budget.kvBytes(useOf(core, room.size)) + prefixes.bytes);
   // Nobody knows what is in the cache now: nothing is moved, and whoever stays in the table leaves it next.
   room.release();
   if (only !== undefined && others.length === 0 && prefixes.bytes === 0) return failAlone(core, only, fault, report);
@@ -66,7 +68,8 @@ export function isShortage(error: unknown): boolean {
 function sizeCache(core: EngineCore): unknown {
   const { budget, prefixes, room, scheduler: { rows }, speculation: { maxDrafts } } = core;
   const [numRows, longest] = [rows.numRows, longestOf(rows.sequences)];
-  const isWithin = (size: KvSize): boolean => budget.excess(size, prefixes.bytes) <= 0;
+  const excess = (size: KvSize): number => budget.excess(useOf(core, size), prefixes.bytes);
+  const isWithin = (size: KvSize): boolean => excess(size) <= 0;
   if (!room.needsGrowth(numRows, longest + maxDrafts) && isWithin(room.size)) return shrinkWhenLoose(core, longest);
   const roomy = room.roomySize(numRows, longest + maxDrafts);
   for (const size of [roomy, { ...roomy, slots: numRows }]) {
@@ -77,20 +80,33 @@ function sizeCache(core: EngineCore): unknown {
   const tight = room.tightSize(numRows, longest);
   // What others could not have tells nothing about a row that is alone: it is tried.
   if (numRows <= 1) budget.recover();
-  prefixes.evict(budget.excess(tight, prefixes.bytes));
+  prefixes.evict(excess(tight));
   if (!isWithin(tight)) prefixes.giveUp();
+  if (!room.needsGrowth(numRows, longest) && isWithin(room.size)) return null;
   if (isWithin(tight)) return resize(core, tight);
-  const [needed, free] = [budget.kvBytes(tight), budget.roomBytes].map((bytes) => `${(bytes / 1e6).toFixed(1)} MB`);
+  const [needed, free] = [budget.kvBytes(useOf(core, tight)), budget.roomBytes].map((bytes) => `${(bytes / 1e6).toFixed(1)} MB`);
   return new BackendError(`A cache for ${numRows} rows of up to ${longest} tokens takes ${needed}, there is room for ${free}`, true);
 }
 
+/** What a cache of this size takes memory for while it holds the rows that are there and their drafts. */
+function useOf(core: EngineCore, size: KvSize): KvUse {
+  const { backend, scheduler: { rows } } = core;
+  return backend.facts.isKvSparse ? sparseUse(size.slots, grownLengths(core, rows.sequences)) : denseUse(size);
+}
+
+/** How long the rows may be soon: with drafts or by `grow`, and never longer than they may become. */
+function grownLengths(core: EngineCore, sequences: readonly Sequence[], grow = (length: number): number => length): number[] {
+  const { maxDrafts } = core.speculation;
+  return sequences.map(({ length, maxLength }) => Math.min(maxLength, Math.max(length + maxDrafts, grow(length))));
+}
+
 /** @returns what was in the way, or null. */
-function resize({ budget, room }: EngineCore, size: KvSize): unknown {
+function resize(core: EngineCore, size: KvSize): unknown {
   try {
-    room.resize(size);
+    core.room.resize(size);
     return null;
   } catch (error) {
-    if (isShortage(error)) budget.lower(budget.kvBytes(size));
+    if (isShortage(error)) core.budget.lower(core.budget.kvBytes(useOf(core, size)));
     return error;
   }
 }

@@ -11,6 +11,15 @@ export interface KvSize {
   readonly capacity: number;
 }
 
+/** What a cache takes memory for. */
+export interface KvUse {
+  readonly slots: number;
+  /** Of all slots together. */
+  readonly numTokens: number;
+  /** Tokens that a step may look at in one slot. */
+  readonly longest: number;
+}
+
 /** What the parts of an engine take, in bytes. */
 export interface MemoryCosts {
   /** Weights, and a step's temporaries that do not depend on what is in the cache. */
@@ -48,20 +57,20 @@ export class MemoryBudget {
     return Math.max(0, Math.min(this.#limitBytes - this.costs.fixedBytes, this.#loweredBytes));
   }
 
-  /** What a cache of this size takes, with what a step over it needs for a moment. */
-  kvBytes({ slots, capacity }: KvSize): number {
+  /** What a cache takes, with what a step over it needs for a moment. */
+  kvBytes({ slots, numTokens, longest }: KvUse): number {
     const { bytesPerToken, bytesPerSlot, stepBytesPerToken } = this.costs;
-    return slots * (capacity * bytesPerToken + bytesPerSlot) + capacity * stepBytesPerToken;
+    return numTokens * bytesPerToken + slots * bytesPerSlot + longest * stepBytesPerToken;
   }
 
-  /** All that the engine takes with a cache of this size and without prefix pages. */
-  totalBytes(size: KvSize): number {
-    return this.costs.fixedBytes + this.kvBytes(size);
+  /** All that the engine takes with such a cache and without prefix pages. */
+  totalBytes(use: KvUse): number {
+    return this.costs.fixedBytes + this.kvBytes(use);
   }
 
-  /** What is missing for a cache of this size beside so many bytes of prefix pages; 0 or less when it fits. */
-  excess(size: KvSize, prefixBytes: number): number {
-    return this.kvBytes(size) + prefixBytes - this.roomBytes;
+  /** What is missing for such a cache beside so many bytes of prefix pages; 0 or less when it fits. */
+  excess(use: KvUse, prefixBytes: number): number {
+    return this.kvBytes(use) + prefixBytes - this.roomBytes;
   }
 
   /** The engine may take more or less from now on. */
@@ -89,6 +98,17 @@ export class MemoryBudget {
     const most = (this.roomBytes - bytesPerSlot) / (bytesPerToken + stepBytesPerToken);
     return most === Infinity ? Infinity : CAPACITY_QUANTUM * Math.max(0, Math.floor(most / CAPACITY_QUANTUM));
   }
+}
+
+/** Of a cache that takes memory for all that it has room for. */
+export function denseUse({ slots, capacity }: KvSize): KvUse {
+  return { slots, numTokens: slots * capacity, longest: capacity };
+}
+
+/** Of a cache that takes memory for rows of these lengths, whatever its capacity. */
+export function sparseUse(slots: number, lengths: readonly number[]): KvUse {
+  const taken = lengths.map(roundedCapacity);
+  return { slots, numTokens: taken.reduce((sum, length) => sum + length, 0), longest: Math.max(0, ...taken) };
 }
 
 /** The least capacity that holds so many tokens. */

@@ -187,6 +187,8 @@ export interface EngineFacts {
   readonly weightBytes: number;
   /** Of the model and its drafter. */
   readonly kvBytesPerToken: number;
+  /** The tokens that rows have written take memory, not slots and capacity of the cache. @default false */
+  readonly isKvSparse?: boolean;
   /** Recurrent states of one row. @default 0 */
   readonly kvBytesPerSlot?: number;
   /** What a step takes beside weights and KV. @default nothing that counts */
@@ -196,6 +198,8 @@ export interface EngineFacts {
   /** What the engine has to have for one row of that length; more than it may take when not even the shortest one fits. @default the weights */
   readonly leastBytes?: number;
   readonly device: string;
+  /** What the native library tells about itself: `NativeLibrary.buildInfo`. @default nothing */
+  readonly build?: Readonly<Record<string, string>>;
   /** Who can draft. */
   readonly draftKinds?: readonly DraftKind[];
   readonly loadMs: number;

@@ -30,13 +30,16 @@ export class NativeBackend implements ModelBackend {
     this.#output = new StepOutput(library);
     this.drafter = drafter === null ? null : new NativeDrafterBackend(model, this.#output, drafter);
     const { vocabSize, recurrentBytesPerSlot: kvBytesPerSlot } = model.info;
+    const build = library.buildInfo();
     this.facts = {
       vocabSize,
       weightBytes: model.info.weightBytes + (this.drafter?.weightBytes ?? 0),
       kvBytesPerToken: model.info.kvBytesPerToken + (this.drafter?.kvBytesPerToken ?? 0),
       kvBytesPerSlot,
+      isKvSparse: model.info.isKvSparse && (this.drafter?.isKvSparse ?? true),
       step: stepCosts(config),
-      device: library.buildInfo()["device"] ?? "unknown",
+      device: build["device"] ?? "unknown",
+      build,
     };
   }
 
@@ -69,6 +72,11 @@ export class NativeBackend implements ModelBackend {
   clear(slot: number): void {
     translated(() => this.#cache.clear(slot));
     translated(() => this.drafter?.clear(slot));
+  }
+
+  release(slot: number): void {
+    translated(() => this.#cache.release(slot));
+    translated(() => this.drafter?.release(slot));
   }
 
   get isRecurrent(): boolean {

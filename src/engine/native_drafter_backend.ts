@@ -39,6 +39,10 @@ export class NativeDrafterBackend implements DrafterBackend {
     return this.#drafter.info.kvBytesPerToken;
   }
 
+  get isKvSparse(): boolean {
+    return this.#drafter.info.isKvSparse;
+  }
+
   get kvBytes(): number {
     return this.#cache.info().bytes;
   }
@@ -75,6 +79,10 @@ export class NativeDrafterBackend implements DrafterBackend {
 
   clear(slot: number): void {
     this.#cache.clear(slot);
+  }
+
+  release(slot: number): void {
+    this.#cache.release(slot);
   }
 
   /** Drafter and cache are closed with the model. */

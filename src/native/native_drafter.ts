@@ -13,6 +13,8 @@ export interface NativeDrafterInfo {
   readonly ownFeatureWidth: number;
   /** KV of one history entry of one slot. */
   readonly kvBytesPerToken: number;
+  /** In its caches the tokens that were written take memory, not slots and capacity. */
+  readonly isKvSparse: boolean;
 }
 
 /** One call of a drafter: packed tokens and feature rows of ragged rows (`rl_draft_row` structs). */
@@ -106,8 +108,8 @@ export class NativeDrafter {
 }
 
 function readInfo(library: NativeLibrary, handle: Deno.PointerObject): NativeDrafterInfo {
-  const out = new BigInt64Array(5);
+  const out = new BigInt64Array(6);
   library.check("rl_drafter_info", library.symbols.rl_drafter_info(handle, out));
-  const [weightBytes = 0, modelFeatureWidth = 0, ownFeatureWidth = 0, kvBytesPerToken = 0] = [...out].map(Number);
-  return { weightBytes, modelFeatureWidth, ownFeatureWidth, kvBytesPerToken };
+  const [weightBytes = 0, modelFeatureWidth = 0, ownFeatureWidth = 0, kvBytesPerToken = 0, , sparse = 0] = [...out].map(Number);
+  return { weightBytes, modelFeatureWidth, ownFeatureWidth, kvBytesPerToken, isKvSparse: sparse === 1 };
 }

@@ -15,6 +15,8 @@ export interface NativeModelInfo {
   /** Recurrent state of one slot. */
   readonly recurrentBytesPerSlot: number;
   readonly computeType: "float32" | "float16" | "bfloat16";
+  /** In its caches the tokens that were written take memory, not slots and capacity. */
+  readonly isKvSparse: boolean;
 }
 
 const COMPUTE_TYPES = ["float32", "float16", "bfloat16"] as const;
@@ -106,11 +108,19 @@ export class NativeModel {
 function readInfo(library: NativeLibrary, handle: Deno.PointerObject): NativeModelInfo {
   const out = new BigInt64Array(8);
   library.check("rl_model_info", library.symbols.rl_model_info(handle, out));
-  const [weightBytes = 0, vocabSize = 0, hiddenSize = 0, numLayers = 0, kvBytesPerToken = 0, recurrentBytesPerSlot = 0, type = 0] = [...out]
-    .map(Number);
+  const [
+    weightBytes = 0,
+    vocabSize = 0,
+    hiddenSize = 0,
+    numLayers = 0,
+    kvBytesPerToken = 0,
+    recurrentBytesPerSlot = 0,
+    type = 0,
+    sparse = 0,
+  ] = [...out].map(Number);
   const computeType = COMPUTE_TYPES[type];
   if (computeType === undefined) {
     throw new RangeError(`The native library reports compute type ${type}, known are 0 … ${COMPUTE_TYPES.length - 1}`);
   }
-  return { weightBytes, vocabSize, hiddenSize, numLayers, kvBytesPerToken, recurrentBytesPerSlot, computeType };
+  return { weightBytes, vocabSize, hiddenSize, numLayers, kvBytesPerToken, recurrentBytesPerSlot, computeType, isKvSparse: sparse === 1 };
 }

@@ -1,6 +1,7 @@
 /** The application: every route, what stands in front of all of them, and what happens to what they throw. */
 import { Hono } from "hono";
 import { Admission } from "./admission.ts";
+import { BodyBudget, bodyBudgetBytes } from "./body_budget.ts";
 import { ApiError, errorResponse, shuttingDown, toApiError } from "./errors.ts";
 import { Exchange } from "./exchange.ts";
 import type { Generation } from "./generation.ts";
@@ -16,6 +17,7 @@ import { health } from "./routes/health.ts";
 import { metrics } from "./routes/metrics.ts";
 import { getModel, listModels } from "./routes/models.ts";
 import { openApi } from "./routes/openapi.ts";
+import { root } from "./routes/root.ts";
 import { applyTemplate, detokenize, tokenize } from "./routes/tokenize.ts";
 import { Security } from "./security.ts";
 import { serveModel } from "./served_model.ts";
@@ -48,6 +50,7 @@ type Env = { Bindings: { readonly exchange: Exchange } };
 type Method = "GET" | "POST";
 
 const ROUTES: readonly (readonly [Method, string, Handler])[] = [
+  ["GET", "/", root],
   ["POST", "/v1/chat/completions", chatCompletions],
   ["POST", "/v1/completions", completions],
   ["GET", "/v1/models", listModels],
@@ -73,10 +76,12 @@ function routeName(path: string): string {
 export function createApp({ models, limits, options }: AppOptions): App {
   const settings = withDefaults(options ?? {});
   const pool = new ModelPool(models.map((member) => pooled(member, settings)), limits);
+  const bodies = new BodyBudget(bodyBudgetBytes(settings.maxBodyBytes), settings.bodyWaitMs);
   const services: AppServices = {
     pool,
     options: settings,
-    metrics: new ServerMetrics(pool, () => pool.numLiveSequences),
+    bodies,
+    metrics: new ServerMetrics(pool, () => pool.numLiveSequences, () => bodies.numBytes),
     live: new Set<Generation>(),
   };
   const security = new Security(settings);

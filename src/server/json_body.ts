@@ -1,5 +1,7 @@
 /** Reads a JSON request body without trusting it: size, encoding, depth and text are checked before anything else sees the value. */
+import type { BodyBudget, BodyShare } from "./body_budget.ts";
 import { ApiError } from "./errors.ts";
+import { exactSeed } from "./exact_seed.ts";
 import { JsonScanner } from "./json_scanner.ts";
 
 /** Texts beyond this are worked on in turns with everybody else's streams. */
@@ -14,12 +16,15 @@ export interface JsonBodyLimits {
 }
 
 /**
- * The parsed body. Integers of a field named `seed` that a double cannot hold come as bigint.
- * @throws {ApiError} 400, 408, 413 or 415.
+ * The parsed body. A number named `seed` that a double cannot hold comes as bigint, or as text when it is no integer.
+ * @param bodies what all bodies take together.
+ * @throws {ApiError} 400, 408, 413, 415 or 503.
  */
-export async function readJsonBody(request: Request, limits: JsonBodyLimits): Promise<Record<string, unknown>> {
+export async function readJsonBody(request: Request, limits: JsonBodyLimits, bodies: BodyBudget): Promise<Record<string, unknown>> {
   checkHeaders(request.headers);
-  const text = await readText(request, limits);
+  using share = bodies.open();
+  const scanner = new JsonScanner(limits.maxJsonDepth);
+  const text = await readText(request, limits, share, scanner);
   const letOthers = (): Promise<void> => text.length > LONG_TEXT_CHARS ? nextTurn() : Promise.resolve();
   await letOthers();
   const value = parseJson(text);
@@ -29,7 +34,9 @@ export async function readJsonBody(request: Request, limits: JsonBodyLimits): Pr
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new ApiError(400, `The request body must be a JSON object; found ${describe(value)}`, { code: "invalid_json" });
   }
-  return withExactSeed(value as Record<string, unknown>, text);
+  const body = value as Record<string, unknown>;
+  if (typeof body["seed"] === "number") body["seed"] = exactSeed(scanner.seedLiteral, body["seed"]);
+  return body;
 }
 
 function nextTurn(): Promise<void> {
@@ -57,9 +64,15 @@ function checkHeaders(headers: Headers): void {
 }
 
 /** Decodes and scans each part when it arrives, so that a large body costs no long pause at its end. */
-async function readText(request: Request, { maxBodyBytes, bodyTimeoutMs, maxJsonDepth }: JsonBodyLimits): Promise<string> {
+async function readText(
+  request: Request,
+  { maxBodyBytes, bodyTimeoutMs }: JsonBodyLimits,
+  share: BodyShare,
+  scanner: JsonScanner,
+): Promise<string> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > maxBodyBytes) throw tooLarge(maxBodyBytes, String(declared));
+  await share.grow(declared);
   const reader = request.body?.getReader();
   if (reader === undefined) return "";
   // A client that sends a byte a minute would keep its connection and its buffers for ever.
@@ -69,7 +82,7 @@ async function readText(request: Request, { maxBodyBytes, bodyTimeoutMs, maxJson
     reader.cancel().catch(() => {});
   }, bodyTimeoutMs);
   try {
-    const text = await readAll(reader, maxBodyBytes, new JsonScanner(maxJsonDepth));
+    const text = await readAll(reader, maxBodyBytes, share, scanner);
     if (!isLate) return text;
   } catch (error) {
     if (error instanceof ApiError) throw error;
@@ -80,7 +93,12 @@ async function readText(request: Request, { maxBodyBytes, bodyTimeoutMs, maxJson
   throw new ApiError(408, `The request body must arrive within ${bodyTimeoutMs} ms; found only a part of it`, { code: "body_timeout" });
 }
 
-async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBodyBytes: number, scanner: JsonScanner): Promise<string> {
+async function readAll(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  maxBodyBytes: number,
+  share: BodyShare,
+  scanner: JsonScanner,
+): Promise<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   let numBytes = 0;
@@ -100,6 +118,8 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBodyB
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
     numBytes += part.value.byteLength;
     if (numBytes > maxBodyBytes) throw tooLarge(maxBodyBytes, "more");
+    // Bodies without a declared length.
+    await share.grow(numBytes);
     take(part.value);
   }
   take(undefined);
@@ -126,17 +146,6 @@ function parseJson(text: string): unknown {
   } catch (error) {
     throw new ApiError(400, `The request body is not valid JSON: ${(error as Error).message}`, { code: "invalid_json", cause: error });
   }
-}
-
-/** JSON.parse rounds a seed that a double cannot hold. Its digits are looked for in the text: a reviver would be called for every value of the body. */
-function withExactSeed(body: Record<string, unknown>, text: string): Record<string, unknown> {
-  const { seed } = body;
-  if (typeof seed !== "number" || Number.isSafeInteger(seed)) return body;
-  // A key cannot be taken for text: quotes in a string are escaped. Of two equal keys the last one counts.
-  const found = [...text.matchAll(/"seed"\s*:\s*(-?\d{16,})(?=\s*[,}])/g)].map((match) => match[1]!);
-  const exact = found.findLast((digits) => Number(digits) === seed);
-  if (exact !== undefined) body["seed"] = BigInt(exact);
-  return body;
 }
 
 /** Half of a surrogate pair has no UTF-8 form: tokenizers and encoders would each replace it in their own way. */

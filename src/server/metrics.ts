@@ -47,7 +47,7 @@ function stepReadings(engine: EngineFigures, numLiveSequences: () => number): Re
 function memoryReadings(engine: EngineFigures): Reading[] {
   return [
     gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
-    gauge("rowlock_kv_bytes", "Bytes of the KV cache.", () => engine.stats.kvBytes),
+    gauge("rowlock_kv_bytes", "Bytes that the KV cache takes: of a sparse one those of the rows' tokens.", () => engine.stats.kvBytes),
     gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
     gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
     gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
@@ -73,7 +73,7 @@ function diskReadings(disk: () => DiskFigures): Reading[] {
     total("rowlock_prefix_disk_written_bytes_total", "Bytes of pages written to the disk.", () => disk().writtenBytes),
     total("rowlock_prefix_disk_dropped_total", "Pages that were not written to the disk.", () => disk().numDropped),
     total("rowlock_prefix_disk_damaged_total", "Pages that were found damaged on the disk, and removed.", () => disk().numDamaged),
-    gauge("rowlock_prefix_disk_bytes", "Bytes of all pages on the disk, as far as this server has seen.", () => disk().heldBytes),
+    gauge("rowlock_prefix_disk_bytes", "Bytes of all pages on the disk, whoever wrote them, counted every 30 s.", () => disk().heldBytes),
   ];
 }
 
@@ -90,12 +90,16 @@ export class ServerMetrics {
   readonly #metrics: readonly Metric[];
   readonly #stopListening: () => void;
 
-  /** @param numLiveSequences sequences that the server has handed to the engine. */
-  constructor(engine: EngineFigures, numLiveSequences: () => number) {
+  /**
+   * @param numLiveSequences sequences that the server has handed to the engine.
+   * @param numBodyBytes of request bodies that are being read.
+   */
+  constructor(engine: EngineFigures, numLiveSequences: () => number, numBodyBytes: () => number) {
     this.#metrics = [
       ...stepReadings(engine, numLiveSequences),
       ...prefixReadings(() => engine.stats.prefix ?? NO_PREFIXES),
       ...memoryReadings(engine),
+      gauge("rowlock_body_bytes", "Bytes of request bodies that are being read or parsed.", numBodyBytes),
       this.#requests,
       this.#disconnects,
       this.#stepRows,

@@ -73,13 +73,15 @@ export class ModelPool implements Pick<Engine, "health" | "stats" | "onStep"> {
   }
 
   /**
-   * Accepts a model's id, "default", or nothing. Anything else, a path included, is not looked for anywhere.
+   * Accepts a model's id, another name that it was given, "default", or nothing. Anything else, a path included, is not looked for anywhere.
    * @throws {ApiError} 404 `model_not_found`.
    */
   find(name: string | null | undefined): PooledModel {
     const [first] = this.models;
-    if (name === undefined || name === null) return first!;
-    const found = this.models.find(({ id }) => id === name) ?? (name === "default" ? first : undefined);
+    // Clients that let people leave the model's name open send an empty one.
+    if (name === undefined || name === null || name === "") return first!;
+    const called = this.models.find(({ id }) => id === name) ?? this.models.find((model) => model.isCalled(name));
+    const found = called ?? (name === "default" ? first : undefined);
     if (found === undefined) throw modelNotFound(name, this.models.map(({ id }) => id));
     return found;
   }

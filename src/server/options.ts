@@ -19,6 +19,8 @@ export interface ServerOptions {
   readonly maxContext: number;
   /** @default 16 MiB */
   readonly maxBodyBytes: number;
+  /** How long a large body waits while others fill the memory that all of them may take. @default 2,000 */
+  readonly bodyWaitMs: number;
   /** Time for a request's body to arrive. @default 60,000 */
   readonly bodyTimeoutMs: number;
   /** @default 128 */
@@ -50,6 +52,7 @@ const DEFAULTS: ServerOptions = {
   maxQueue: 256,
   maxContext: Infinity,
   maxBodyBytes: 16 * 2 ** 20,
+  bodyWaitMs: 2000,
   bodyTimeoutMs: 60_000,
   maxJsonDepth: 128,
   requestTimeoutMs: Infinity,

@@ -10,6 +10,8 @@ import type { ServedModel } from "./served_model.ts";
 /** A model as the operator names it. */
 export interface PoolMember {
   readonly model: LoadedModel;
+  /** Other names that requests may call it by. @default none */
+  readonly aliases?: readonly string[];
   /** Runs already. */
   readonly engine?: Engine;
   /** Loads the model; without it the model stays loaded for good. */
@@ -38,6 +40,8 @@ export class PooledModel {
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   #onIdle: (() => void) | null = null;
   #isAbandoned = false;
+  /** Of its last engine: memory may hold less of a request than the context. */
+  #maxEngineTokens = Infinity;
 
   constructor(readonly member: PoolMember, readonly served: ServedModel, readonly admission: Admission) {
     if (member.engine === undefined && member.startEngine === undefined) throw new TypeError(`Nothing can load ${served.loaded.id}`);
@@ -46,6 +50,16 @@ export class PooledModel {
 
   get id(): string {
     return this.served.loaded.id;
+  }
+
+  /** Whether a request that names this model means it. */
+  isCalled(name: string): boolean {
+    return name === this.id || (this.member.aliases?.includes(name) ?? false);
+  }
+
+  /** Tokens of one request, prompt and answer, at most. What memory allows is known once the model has been loaded. */
+  get maxRowTokens(): number {
+    return Math.min(this.served.maxContext, this.#maxEngineTokens);
   }
 
   get status(): ModelStatus {
@@ -162,6 +176,7 @@ export class PooledModel {
 
   #attach(engine: Engine): void {
     this.#engine = engine;
+    this.#maxEngineTokens = engine.facts.maxRowTokens ?? Infinity;
     this.#status = "loaded";
     this.#stopListening = engine.onStep((stats) => this.onStep(stats));
   }

@@ -10,13 +10,17 @@ import { show } from "./schemas/fields.ts";
 import type { Message } from "./schemas/messages.ts";
 import type { PromptInput } from "./schemas/completions.ts";
 import type { ServedModel } from "./served_model.ts";
+import { utf8Length } from "./utf8_length.ts";
 
 /** Texts up to this many characters per token of context are tokenized without a closer look. */
 const EASY_CHARS_PER_TOKEN = 8;
-/** Texts up to this many characters are tokenized at once, which takes 10 to 30 milliseconds; longer ones would keep the streams waiting. */
-const SHORT_CHARS = 1 << 14;
-/** What a template does for a message of no text takes as long as so many characters. */
-const CHARS_PER_OBJECT = 64;
+/**
+ * Texts up to this many bytes of UTF-8 are tokenized at once, which takes up to 20 milliseconds for the worst of them (one word, or characters of
+ * many tokens each); longer ones would keep the streams waiting.
+ */
+const SHORT_BYTES = 1 << 13;
+/** What a template does for a message of no text takes as long as so many bytes of text. */
+const BYTES_PER_OBJECT = 64;
 
 /** Names that other servers let a client set and that would replace the template or its inputs. */
 const REFUSED_KWARGS = new Set([...RESERVED_TEMPLATE_NAMES, "chat_template", "tokenize", "continue_final_message", "conversation"]);
@@ -50,18 +54,18 @@ export async function chatPromptIds(model: ServedModel, input: ChatInput): Promi
   const template = requireTemplate(model);
   const messages = prepare(model, input);
   const options: ChatPromptOptions = { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) };
-  if (model.longPrompts === null || workOf({ messages, kwargs: input.kwargs }) <= SHORT_CHARS) {
+  if (model.longPrompts === null || workOf({ messages, kwargs: input.kwargs }) <= SHORT_BYTES) {
     return encodeChat(tokenizer, template, messages, options);
   }
   const [ids] = await model.longPrompts.run({ type: "chat", messages, options }, "messages");
   return ids!;
 }
 
-/** How much a template has to go through, in characters: a list of 8,000 greetings is a long text too. */
+/** How much a template has to go through, in bytes: a list of 8,000 greetings is a long text too. */
 function workOf(value: unknown): number {
-  if (typeof value === "string") return value.length;
+  if (typeof value === "string") return utf8Length(value);
   if (typeof value !== "object" || value === null) return 1;
-  return Object.values(value).reduce<number>((sum, item) => sum + workOf(item), CHARS_PER_OBJECT);
+  return Object.values(value).reduce<number>((sum, item) => sum + workOf(item), BYTES_PER_OBJECT);
 }
 
 function numCharsOf(messages: readonly TemplateMessage[]): number {
@@ -77,8 +81,8 @@ export async function encodeTexts(
 ): Promise<number[][]> {
   const tokenizer = requireTokenizer(model, param);
   for (const text of texts) checkLength(model, text.length, param);
-  const numChars = texts.reduce((sum, text) => sum + text.length, 0);
-  if (model.longPrompts !== null && numChars > SHORT_CHARS) return await model.longPrompts.run({ type: "texts", texts, options }, param);
+  const numBytes = texts.reduce((sum, text) => sum + utf8Length(text), 0);
+  if (model.longPrompts !== null && numBytes > SHORT_BYTES) return await model.longPrompts.run({ type: "texts", texts, options }, param);
   return texts.map((text) => tokenizer.encode(text, options));
 }
 

@@ -5,12 +5,13 @@ import { show } from "./schemas/fields.ts";
 import type { SamplingRequest } from "./schemas/sampling.ts";
 import { DEFAULT_BREAKERS } from "./sequence_breakers.ts";
 import { checkTokenIds, type ServedModel } from "./served_model.ts";
+import { utf8Length } from "./utf8_length.ts";
 
 /** Below this the sampler takes the best token. */
 const GREEDY_BELOW = 1e-5;
 
-/** Words are tokenized at once, while streams wait. */
-const MAX_BAD_WORD_CHARS = 8192;
+/** Words are tokenized at once, in two spellings each, while streams wait. */
+const MAX_BAD_WORD_BYTES = 4096;
 
 /** What the endpoint decides beside the shared fields. */
 export interface RowOptions {
@@ -128,9 +129,9 @@ function badWords(words: readonly string[], model: ServedModel): readonly (reado
   if (words.length === 0) return [];
   const { tokenizer } = model.loaded;
   if (tokenizer === null) throw noTokenizer("bad_words");
-  const numChars = words.reduce((sum, word) => sum + word.length, 0);
-  if (numChars > MAX_BAD_WORD_CHARS) {
-    throw invalidValue("bad_words", `must have at most ${MAX_BAD_WORD_CHARS} characters together; found ${numChars}`);
+  const numBytes = words.reduce((sum, word) => sum + utf8Length(word), 0);
+  if (numBytes > MAX_BAD_WORD_BYTES) {
+    throw invalidValue("bad_words", `must have at most ${MAX_BAD_WORD_BYTES} bytes of UTF-8 together; found ${numBytes}`);
   }
   const spellings = words.flatMap((word) => word.startsWith(" ") ? [word] : [word, ` ${word}`]);
   const sequences = spellings.map((word) => tokenizer.encode(word)).filter((ids) => ids.length > 0);

@@ -1,5 +1,6 @@
 import type { Engine } from "../engine/engine.ts";
 import type { Admission } from "./admission.ts";
+import type { BodyBudget } from "./body_budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Generation } from "./generation.ts";
 import type { ServerMetrics } from "./metrics.ts";
@@ -12,6 +13,8 @@ export interface AppServices {
   readonly pool: ModelPool;
   readonly options: ServerOptions;
   readonly metrics: ServerMetrics;
+  /** What all request bodies take together while they are read. */
+  readonly bodies: BodyBudget;
   /** Generations that run, so that a shutdown can end them. */
   readonly live: Set<Generation>;
 }

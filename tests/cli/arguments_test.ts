@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import type { ServeSettings } from "../../src/cli/arguments.ts";
 import { flagName, usageLine } from "../../src/cli/command.ts";
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { COMMANDS, DEFAULT_COMMAND } from "../../src/cli/commands.ts";
 import { UsageError } from "../../src/cli/flags.ts";
 import { commandHelp, flagPage, helpText } from "../../src/cli/help.ts";
 import { type Invocation, parseArguments } from "../../src/cli/parse_arguments.ts";
@@ -32,7 +32,7 @@ Deno.test("no arguments at all serve the default model with the documented defau
     prefillChunk: 256,
     prefixCacheMb: 512,
     prefixCacheDisk: null,
-    prefixCacheDiskMb: 4096,
+    prefixCacheDiskMb: null,
     maxQueue: 256,
     batchInvariant: false,
     noSpeculation: false,
@@ -117,7 +117,7 @@ Deno.test("origins and host names that no browser sends are refused, with the on
 
 Deno.test("unknown flags, commands and arguments are refused by name", () => {
   assertThrows(() => parseArguments(["--batch", "3"]), UsageError, "--batch");
-  assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance", expected serve, ');
+  assertThrows(() => parseArguments(["dance"]), UsageError, 'Unknown command "dance"; expected one of serve, ');
   assertThrows(() => parseArguments(["serve", "model.gguf"]), UsageError, 'Unexpected argument "model.gguf"');
   assertThrows(() => parseArguments(["--port"]), UsageError, "--port");
 });
@@ -132,23 +132,58 @@ Deno.test("help and version win over everything that stands beside them", () => 
 
 Deno.test("positional arguments are counted and checked", () => {
   assertEquals(describe(parseArguments(["completions", "bash"])), "run completions");
-  assertThrows(() => parseArguments(["completions"]), UsageError, "bash|zsh|fish is missing");
-  assertThrows(() => parseArguments(["completions", "tcsh"]), UsageError, 'SHELL is "tcsh", expected one of bash, zsh, fish');
+  assertThrows(() => parseArguments(["completions"]), UsageError, "completions needs bash, zsh, fish; found nothing");
+  assertThrows(() => parseArguments(["completions", "tcsh"]), UsageError, 'completions takes one of bash, zsh, fish; found "tcsh"');
   assertThrows(() => parseArguments(["completions", "bash", "zsh"]), UsageError, 'Unexpected argument "zsh"');
 });
 
 Deno.test("the help of each command names every flag with its default, and the help of all names every command", () => {
   for (const command of COMMANDS) {
     assertStringIncludes(helpText(), `${command.name} `);
-    assertStringIncludes(helpText(), command.summary);
+    assertStringIncludes(helpText().replace(/\s+/g, " "), command.summary);
     const lines = commandHelp(command).split("\n");
     assertEquals(lines.includes(`Usage: ${usageLine(command)}`), true);
     for (const [key, flag] of Object.entries(command.flags)) {
-      const line = lines.find((text) => text.trimStart().startsWith(`--${flagName(key)} `));
-      assertStringIncludes(line ?? "", flag.help);
-      if (flag.defaultText !== "") assertStringIncludes(line ?? "", `(default: ${flag.defaultText})`);
+      const first = lines.findIndex((text) => text.trimStart().startsWith(`--${flagName(key)}`) && /^\s*--\S+( |$)/.test(text));
+      const entry = lines.slice(first).join(" ").replace(/\s+/g, " ");
+      assertStringIncludes(entry, flag.help);
+      if (flag.defaultText !== "") assertStringIncludes(entry, `(default: ${flag.defaultText})`);
     }
   }
+});
+
+Deno.test("the help fits into 100 columns, groups the flags, names each once, and ends with examples that can be parsed", () => {
+  assertEquals(helpText().split("\n").filter((line) => line.length > 100), []);
+  for (const command of COMMANDS) {
+    const lines = commandHelp(command).split("\n");
+    assertEquals(lines.filter((line) => line.length > 100), []);
+    const flags = lines.flatMap((line) => /^ {2}(--[\w-]+)/.exec(line)?.[1] ?? []);
+    assertEquals(flags.toSorted(), Object.keys(command.flags).map((key) => `--${flagName(key)}`).toSorted());
+    for (const example of command.examples) {
+      const [program, ...args] = example.replace(/ >> .*/, "").replace(/"[^"]*"/, "text").split(" ");
+      assertEquals([program, describe(parseArguments(args))], ["rowlock", `run ${command.name}`]);
+      assertEquals(lines.includes(`  ${example}`), true);
+    }
+  }
+  const titles = commandHelp(DEFAULT_COMMAND).split("\n").filter((line) => /^\w[\w ]*:$/.test(line));
+  assertEquals(titles, ["Model:", "Memory:", "Rows and prompts:", "Drafts:", "Network:", "Limits and logs:", "Examples:"]);
+});
+
+Deno.test("help is a command too, and a slip of the finger is answered with what was meant", () => {
+  assertEquals(describe(parseArguments(["help"])), "help");
+  assertEquals(describe(parseArguments(["help", "doctor"])), "help doctor");
+  assertThrows(() => parseArguments(["help", "dance"]), UsageError, 'Unknown command "dance"; expected one of');
+  const slips: [string[], string][] = [
+    [["docter"], 'Unknown command "docter", did you mean doctor?'],
+    [["lsit"], 'Unknown command "lsit", did you mean list?'],
+    [["help", "sevre"], 'Unknown command "sevre", did you mean serve?'],
+    [["serve", "--prot", "1"], "Unknown flag --prot of serve, did you mean --port?"],
+    [["doctor", "--hlep"], "Unknown flag --hlep of doctor, did you mean --help?"],
+    [["list", "--verison"], "Unknown flag --verison of list, did you mean --version?"],
+  ];
+  for (const [args, message] of slips) assertThrows(() => parseArguments(args), UsageError, message);
+  const { message } = assertThrows(() => parseArguments(["doctor", "--port", "1"]), UsageError);
+  assertEquals(message, "Unknown flag --port of doctor");
 });
 
 Deno.test("the README shows the commands and flags as the table has them", async () => {

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArguments } from "../../src/cli/parse_arguments.ts";
-import { chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
+import { checkOwnDrafter, chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
 import { UsageError } from "../../src/cli/flags.ts";
 import type { SpeculationOptions } from "../../src/engine/messages.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
@@ -47,6 +47,17 @@ Deno.test("flags that contradict each other are refused", () => {
   assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such drafter of its own");
   assertThrows(() => chosen(model, "--draft-kind", "ngram", "--draft-model", "x"), UsageError, "needs no weights");
   assertThrows(() => chosen(model, "--no-speculation", "--draft-model", "x"), UsageError, "expected one of them");
+});
+
+Deno.test("a kind that cannot be the model's own is told before the model is read", () => {
+  const settings: DraftSettings = { noSpeculation: false, draftModel: null, draftKind: "mtp", draftTokens: null };
+  assertThrows(() => checkOwnDrafter("/absent/model.gguf", settings), UsageError, '"mtp", and the model has no such drafter of its own');
+  assertThrows(() => checkOwnDrafter("/absent", { ...settings, draftKind: "eagle3" }), UsageError, "no such drafter of its own");
+  // Only its config tells whether a folder has an MTP head; and who names a drafter, or wants none, needs none of the model's own.
+  checkOwnDrafter("/absent", settings);
+  for (const change of [{ draftModel: "x" }, { noSpeculation: true }, { draftKind: "ngram" }, { draftKind: "auto" }] as const) {
+    checkOwnDrafter("/absent/model.gguf", { ...settings, ...change });
+  }
 });
 
 Deno.test("the drafter that lies beside a .gguf file is found by itself, unless another kind or none is wanted", () => {

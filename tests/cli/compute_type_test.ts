@@ -1,6 +1,7 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { chooseComputeType, type ComputeTypeSettings } from "../../src/cli/compute_type.ts";
+import { checkComputeFlags, chooseComputeType, type ComputeTypeSettings } from "../../src/cli/compute_type.ts";
+import { UsageError } from "../../src/cli/flags.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import { weightBytes } from "../../src/models/memory_estimate.ts";
 
@@ -45,4 +46,20 @@ Deno.test("a float32 checkpoint that does not fit becomes bfloat16, and others s
   assertEquals([dtype, numBytes], ["bfloat16", stored / 2]);
   assertStringIncludes(text, "weights in bfloat16, which is slower");
   for (const name of ["llama-bf16", "llama-q4"]) assertEquals(choose(name, { memoryBytes: 1 })[0], "auto");
+});
+
+Deno.test("flags that need float32 are refused beside another type, by their names", () => {
+  const flags = { dtype: "auto", kvBits: "8", batchInvariant: true } as const;
+  for (const dtype of ["auto", "float32"] as const) checkComputeFlags({ ...flags, dtype });
+  checkComputeFlags({ dtype: "bfloat16", kvBits: "auto", batchInvariant: false });
+  const both = "--kv-bits 8 needs a model that computes in float32; found --dtype bfloat16, expected auto or float32";
+  assertThrows(() => checkComputeFlags({ ...flags, dtype: "bfloat16" }), UsageError, both);
+  const exact = "--batch-invariant needs a model that computes in float32; found --dtype float16";
+  assertThrows(() => checkComputeFlags({ ...flags, kvBits: "auto", dtype: "float16" }), UsageError, exact);
+});
+
+Deno.test("8 bits of keys and values are refused on a GPU, and where memory allows weights in half precision only", () => {
+  assertEquals(choose("llama-tied-f32", { kvBits: "8" })[0], "auto");
+  assertThrows(() => choose("llama-tied-f32", { kvBits: "8", isGpu: true }), UsageError, "--kv-bits 8 is for a CPU");
+  assertThrows(() => choose("llama-tied-f32", { kvBits: "8", memoryBytes: 1 }), UsageError, "found: weights in bfloat16");
 });

@@ -43,7 +43,7 @@ Deno.test("a library that is not there is what is wrong", async () => {
   try {
     const { code, stdout } = await runMain("doctor");
     assertEquals(code, 1);
-    assertStringIncludes(stdout, "WRONG  library  Rowlock's native library was not found (looked at no/such/library.so)");
+    assertStringIncludes(stdout, 'WRONG  library  ROWLOCK_LIBRARY is "no/such/library.so", where no file is');
   } finally {
     if (saved === undefined) Deno.env.delete("ROWLOCK_LIBRARY");
     else Deno.env.set("ROWLOCK_LIBRARY", saved);

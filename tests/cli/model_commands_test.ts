@@ -5,6 +5,7 @@ import { modelTable } from "../../src/cli/list.ts";
 import { pull } from "../../src/cli/pull.ts";
 import { remove } from "../../src/cli/remove.ts";
 import { FakeHub, withEnvironment, withFolder } from "../hub/fake_hub.ts";
+import { HubError } from "../../src/hub/hub_error.ts";
 import { runMain } from "./cli_process.ts";
 
 /** Runs `body` with both caches in `folder` and the hub at `endpoint`. */
@@ -43,6 +44,8 @@ Deno.test("rm removes only what the person says yes to", async () => {
     assertEquals(questions, ["Remove a.gguf (1 MB)?", "Remove b.gguf (1 MB)?"]);
     assertEquals([...Deno.readDirSync(join(folder, "own", "models"))].map(({ name }) => name), ["a.gguf"]);
     await assertRejects(() => remove(["a"], { yes: false }, null), UsageError, "no terminal to ask on");
+    // What is not here needs no question.
+    await assertRejects(() => remove(["absent"], { yes: false }, null), HubError, '"absent" is in no cache');
   });
 });
 

@@ -8,7 +8,12 @@ const SETTINGS = { prefixCacheDiskMb: 5, prefixCacheMb: 100 };
 const isWindows = Deno.build.os === "windows";
 
 Deno.test("no folder is made when none is named, and one that is named needs memory", async () => {
-  assertEquals(await makePrefixDisk({ ...SETTINGS, prefixCacheDisk: null }), null);
+  assertEquals(await makePrefixDisk({ ...SETTINGS, prefixCacheDiskMb: null, prefixCacheDisk: null }), null);
+  await assertRejects(
+    () => makePrefixDisk({ ...SETTINGS, prefixCacheDisk: null }),
+    UsageError,
+    "--prefix-cache-disk-mb is 5, and no folder is named; expected --prefix-cache-disk beside it",
+  );
   await assertRejects(
     () => makePrefixDisk({ ...SETTINGS, prefixCacheDisk: "somewhere", prefixCacheMb: 0 }),
     UsageError,
@@ -49,5 +54,32 @@ Deno.test({
           error.message,
         );
       }
+    }),
+});
+
+Deno.test({
+  name: "a full disk refuses nothing: a folder that is there is used, and one that cannot be made is a warning",
+  ignore: isWindows,
+  fn: () =>
+    withFolder(async (folder) => {
+      const settings = { ...SETTINGS, prefixCacheDisk: folder };
+      const known = await makePrefixDisk(settings);
+      const warnings: string[] = [];
+      const [mkdir, open] = [Deno.mkdir, Deno.open];
+      const full = Object.assign(new Error("No space left on device (os error 28)"), { code: "ENOSPC" });
+      Deno.open = () => Promise.reject(full);
+      try {
+        assertEquals(await makePrefixDisk(settings, (line) => warnings.push(line)), known);
+        assertEquals(warnings, []);
+        Deno.mkdir = () => Promise.reject(full);
+        assertEquals(await makePrefixDisk(settings, (line) => warnings.push(line)), null);
+        Deno.mkdir = () => Promise.reject(Object.assign(new Error("Read-only file system"), { code: "EROFS" }));
+        await assertRejects(() => makePrefixDisk(settings), Error, "cannot be used: Read-only file system");
+      } finally {
+        [Deno.mkdir, Deno.open] = [mkdir, open];
+      }
+      assertEquals(warnings, [
+        `rowlock: --prefix-cache-disk ${folder} cannot be used, prefixes stay in memory alone: No space left on device (os error 28)`,
+      ]);
     }),
 });

@@ -14,8 +14,22 @@ modelTest("a conversation through a pipe gives the answers alone and ends with t
   const { code, stdout } = await child.output();
   const lines = new TextDecoder().decode(stdout).split("\n");
   const cut = "(cut: max_tokens or the context's end was reached)";
-  assertEquals([code, lines[1], lines[3], lines.slice(4)], [0, cut, cut, ["temperature 0", "max_tokens 4", ""]]);
+  assertEquals([code, lines[1], lines[3], lines.slice(4)], [0, cut, cut, ["temperature 0", "top_p 0.9", "max_tokens 4", ""]]);
   assertEquals(lines[0]!.length > 3, true);
+});
+
+modelTest("when nobody reads the answer any more, the conversation ends without a word", async (model) => {
+  const args = ["run", "-A", "--no-check", MAIN, "run", model];
+  const child = new Deno.Command(Deno.execPath(), { args, stdin: "piped", stdout: "piped", stderr: "piped" }).spawn();
+  const errors = new Response(child.stderr).text();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode("Write a long story.\nAnother one.\n"));
+  const reader = child.stdout.getReader();
+  await reader.read();
+  await reader.cancel();
+  const { code } = await child.status;
+  assertEquals([code, await errors], [0, ""]);
+  await writer.abort().catch(() => {});
 });
 
 Deno.test("a model that cannot chat is one line that says why", async () => {

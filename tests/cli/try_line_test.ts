@@ -8,7 +8,8 @@ const TEMPLATE = {} as NonNullable<LoadedModel["chatTemplate"]>;
 Deno.test("the line to try asks for what the model can do", () => {
   const lineFor = (model: Pick<LoadedModel, "tokenizer" | "chatTemplate">): string => tryLine("http://h:1", model, false);
   assertStringIncludes(lineFor({ tokenizer: TOKENIZER, chatTemplate: TEMPLATE }), "curl http://h:1/v1/chat/completions ");
-  assertStringIncludes(lineFor({ tokenizer: TOKENIZER, chatTemplate: null }), '"prompt":"Once upon a time"');
+  assertStringIncludes(lineFor({ tokenizer: TOKENIZER, chatTemplate: TEMPLATE }), '"temperature":0.3,"top_p":0.9,"max_tokens":64');
+  assertStringIncludes(lineFor({ tokenizer: TOKENIZER, chatTemplate: null }), '"prompt":"Once upon a time","temperature":0.3');
   assertStringIncludes(lineFor({ tokenizer: null, chatTemplate: null }), '"prompt":[1,2,3]');
 });
 

@@ -173,7 +173,7 @@ const TEMPLATES_AND_NAMES: readonly HostileInput[] = [
     body: ask({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "http://169.254.169.254/" } }] }] }),
     status: 400,
   },
-  ...["../../etc/passwd", "/etc/passwd", "org/absent-model", "x\r\nfake: line", ""].map((model): HostileInput => ({
+  ...["../../etc/passwd", "/etc/passwd", "org/absent-model", "x\r\nfake: line"].map((model): HostileInput => ({
     name: `the model ${JSON.stringify(model)}`,
     body: ask({ model }),
     status: 404,

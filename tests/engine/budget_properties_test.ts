@@ -8,6 +8,7 @@ import { budgetFor, checkContents, runOn, TOKEN_BYTES } from "./budgeted_run.ts"
 import { lies, OracleDrafter } from "./oracle_drafter.ts";
 import { runPlan } from "./planned_run.ts";
 import { type CoreRun, request, requestBodies } from "./requests.ts";
+import { SparseBackend } from "./sparse_backend.ts";
 
 /** The bodies of `requests.ts`, long answers, and long prompts. */
 const bodies = fc.oneof(
@@ -60,60 +61,64 @@ function runWithin(plan: Plan, backend: BudgetedBackend, between: (run: CoreRun)
   return run;
 }
 
-Deno.test("the budget is never exceeded, and every request is told what it is told with all the memory there is", () => {
-  let numPreemptions = 0;
-  fc.assert(
-    fc.property(plans, (plan) => {
-      const run = runWithin(plan, new BudgetedBackend(budgetFor(plan.numTokens)));
-      checkContents(run, requestsOf(plan));
-      numPreemptions += run.core.stats().preemptions;
-    }),
-    { numRuns: 100 },
-  );
-  assert(numPreemptions > 30, `Only ${numPreemptions} rows gave way: the property is about little`);
-});
+const kinds = [["a cache that takes memory for all its room", BudgetedBackend], ["a sparse cache", SparseBackend]] as const;
 
-Deno.test("a budget that changes while rows run is kept from then on, and changes no text", () => {
-  fc.assert(
-    fc.property(plans, fc.array(fc.tuple(fc.nat(12), fc.integer({ min: 320, max: 1200 })), { maxLength: 8 }), (plan, changes) => {
-      const backend = new BudgetedBackend(budgetFor(plan.numTokens));
-      const waiting = [...changes];
-      let numSteps = 0;
-      const run = runWithin(plan, backend, ({ core }) => {
-        const [next] = waiting;
-        if (next === undefined || numSteps++ < next[0]) return;
-        waiting.shift();
-        numSteps = 0;
-        // What it held before may be more for as long as the call takes.
-        backend.limitBytes = Infinity;
-        assertEquals(core.limitMemory(budgetFor(next[1])).failures, []);
-        backend.limitBytes = budgetFor(next[1]);
-        assert(backend.heldBytes <= backend.limitBytes, `${backend.heldBytes} bytes are held after the call, not ${backend.limitBytes}`);
-      });
-      checkContents(run, requestsOf(plan));
-    }),
-    { numRuns: 60 },
-  );
-});
+for (const [name, Backend] of kinds) {
+  Deno.test(`${name}: the budget is never exceeded, and every request is told what it is told with all the memory there is`, () => {
+    let numPreemptions = 0;
+    fc.assert(
+      fc.property(plans, (plan) => {
+        const run = runWithin(plan, new Backend(budgetFor(plan.numTokens)));
+        checkContents(run, requestsOf(plan));
+        numPreemptions += run.core.stats().preemptions;
+      }),
+      { numRuns: 100 },
+    );
+    assert(numPreemptions > 30, `Only ${numPreemptions} rows gave way: the property is about little`);
+  });
 
-Deno.test("memory that cannot be had, in a resize or within a step, costs time and no text", () => {
-  let numShortages = 0;
-  const shortages = fc.array(fc.boolean(), { maxLength: 60 });
-  fc.assert(
-    fc.property(plans, shortages, fc.integer({ min: 320, max: 900 }), (plan, isShort, maxTokens) => {
-      const backend = new BudgetedBackend(Infinity, { maxTokens });
-      let numForwards = 0;
-      const run = runWithin(plan, backend, ({ core }) => {
-        backend.isShort = () => {
-          // What one row alone cannot have fails it.
-          const isNow = core.scheduler.rows.numRows > 1 && isShort[numForwards++] === true;
-          numShortages += Number(isNow);
-          return isNow;
-        };
-      });
-      checkContents(run, requestsOf(plan));
-    }),
-    { numRuns: 60 },
-  );
-  assert(numShortages > 50, `Only ${numShortages} steps were short`);
-});
+  Deno.test(`${name}: a budget that changes while rows run is kept from then on, and changes no text`, () => {
+    fc.assert(
+      fc.property(plans, fc.array(fc.tuple(fc.nat(12), fc.integer({ min: 320, max: 1200 })), { maxLength: 8 }), (plan, changes) => {
+        const backend = new Backend(budgetFor(plan.numTokens));
+        const waiting = [...changes];
+        let numSteps = 0;
+        const run = runWithin(plan, backend, ({ core }) => {
+          const [next] = waiting;
+          if (next === undefined || numSteps++ < next[0]) return;
+          waiting.shift();
+          numSteps = 0;
+          // What it held before may be more for as long as the call takes.
+          backend.limitBytes = Infinity;
+          assertEquals(core.limitMemory(budgetFor(next[1])).failures, []);
+          backend.limitBytes = budgetFor(next[1]);
+          assert(backend.heldBytes <= backend.limitBytes, `${backend.heldBytes} bytes are held after the call, not ${backend.limitBytes}`);
+        });
+        checkContents(run, requestsOf(plan));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  Deno.test(`${name}: memory that cannot be had, in a resize or within a step, costs time and no text`, () => {
+    let numShortages = 0;
+    const shortages = fc.array(fc.boolean(), { maxLength: 60 });
+    fc.assert(
+      fc.property(plans, shortages, fc.integer({ min: 320, max: 900 }), (plan, isShort, maxTokens) => {
+        const backend = new Backend(Infinity, { maxTokens });
+        let numForwards = 0;
+        const run = runWithin(plan, backend, ({ core }) => {
+          backend.isShort = () => {
+            // What one row alone cannot have fails it.
+            const isNow = core.scheduler.rows.numRows > 1 && isShort[numForwards++] === true;
+            numShortages += Number(isNow);
+            return isNow;
+          };
+        });
+        checkContents(run, requestsOf(plan));
+      }),
+      { numRuns: 60 },
+    );
+    assert(numShortages > 50, `Only ${numShortages} steps were short`);
+  });
+}

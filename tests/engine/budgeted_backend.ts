@@ -18,12 +18,12 @@ export class BudgetedBackend extends FakeBackend {
 
   override resize(slots: number, capacity: number): void {
     super.resize(slots, capacity);
-    this.#check(`a cache of ${slots} slots of ${capacity} tokens`);
+    this.check(`a cache of ${slots} slots of ${capacity} tokens`);
   }
 
   override savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage {
     const page = super.savePage(slot, start, length, parts);
-    this.#check("a page");
+    this.check("a page");
     return page;
   }
 
@@ -36,7 +36,8 @@ export class BudgetedBackend extends FakeBackend {
     super.forward(plan);
   }
 
-  #check(what: string): void {
+  /** @throws {RangeError} when more is held than allowed. */
+  protected check(what: string): void {
     this.peakBytes = Math.max(this.peakBytes, this.heldBytes);
     if (this.heldBytes > this.limitBytes) {
       throw new RangeError(`With ${what} ${this.heldBytes} bytes are held, ${this.limitBytes} are allowed`);

@@ -2,8 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { PageImage } from "../../src/engine/backend.ts";
 import { EngineServer } from "../../src/engine/engine_server.ts";
-import type { EngineOptions, FromEngine, GenerateRequest } from "../../src/engine/messages.ts";
-import { STALL_MS } from "../../src/engine/prefix_disk.ts";
+import type { EngineFacts, EngineOptions, FromEngine, GenerateRequest } from "../../src/engine/messages.ts";
+import { diskMemoryBytes, STALL_MS } from "../../src/engine/prefix_disk.ts";
 import { FakeBackend } from "./fake_backend.ts";
 import { FakeDisk } from "./fake_disk.ts";
 import { LIMITS, request, solo, tokensOf } from "./requests.ts";
@@ -147,4 +147,31 @@ Deno.test("an engine that is shut down ends when its pages are written, or after
     assertEquals([run.isClosed, run.disk.isClosed, run.disk.pages.size], [true, true, isDead ? 0 : 3]);
     assert(isDead ? tookMs >= 1900 && tookMs < 4000 : tookMs < 1500, `It took ${tookMs} ms`);
   }
+});
+
+Deno.test("what the disk takes counts as the engine's memory: in the least that it needs, in what it may take, and when that changes", async () => {
+  const load = (
+    disk: FakeDisk | null,
+    memoryBytes: number,
+  ): { server: EngineServer; messages: FromEngine[]; facts: Partial<EngineFacts> } => {
+    const messages: FromEngine[] = [];
+    const port = { post: (message: FromEngine) => void messages.push(message), close: (): void => {} };
+    const server = new EngineServer(port, () => new FakeBackend(), () => disk);
+    server.handle({ type: "load", options: { ...OPTIONS, memoryBytes } });
+    const [ready] = messages;
+    return { server, messages, facts: ready?.type === "ready" ? ready.facts : {} };
+  };
+  const { weightBytes, kvBytesPerToken } = new FakeBackend().facts;
+  const diskBytes = diskMemoryBytes({ kvBytesPerToken });
+  const memoryBytes = weightBytes + 64 * kvBytesPerToken;
+  const alone = load(null, memoryBytes).facts;
+  const { server, messages, facts } = load(new FakeDisk(), memoryBytes + diskBytes);
+  assertEquals([alone.maxRowTokens, alone.leastBytes], [64, memoryBytes]);
+  assertEquals([facts.maxRowTokens, facts.leastBytes], [64, memoryBytes + diskBytes]);
+  server.handle({ type: "limit", memoryBytes: 2 * memoryBytes + diskBytes });
+  server.handle({ type: "submit", request: request("r") });
+  while (messages.at(-1)?.type !== "step") await pause(1);
+  const limits = messages.flatMap((message) => message.type === "step" ? [message.stats.memoryLimitBytes] : []);
+  assertEquals(limits[0], 2 * memoryBytes);
+  server.handle({ type: "shutdown" });
 });

@@ -43,7 +43,7 @@ export class FakeBackend implements ModelBackend {
   isRecurrent = false;
   /** Pages that nobody has freed. */
   readonly pages = new Set<BackendPage>();
-  readonly facts = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
+  readonly facts: ModelBackend["facts"] = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
   drafter: FakeDrafterBackend | null = null;
   /** The history up to each token of the last forward. */
   features: Int32Array[] = [];
@@ -93,6 +93,11 @@ export class FakeBackend implements ModelBackend {
     this.#states.set(slot, { length: 0, verified: 0 });
     for (const state of this.#states.values()) state.verified = 0;
     this.drafter?.clear(slot);
+  }
+
+  /** What is left there stays, as in the part of a page that cannot be given back. */
+  release(slot: number): void {
+    this.#slot(slot);
   }
 
   keep(slots: readonly number[], kept: readonly number[]): void {

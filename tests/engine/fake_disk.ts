@@ -50,9 +50,9 @@ export class FakeDisk implements PageDisk {
     this.#writes.push(() => void this.pages.set(key, image));
   }
 
-  /** Answers up to `count` reads, the oldest first. */
-  answerReads(count = Infinity): void {
-    for (const answer of this.#reads.splice(0, count)) {
+  /** Answers up to `count` reads, the oldest but `skipped` first. */
+  answerReads(count = Infinity, skipped = 0): void {
+    for (const answer of this.#reads.splice(skipped, count)) {
       answer();
       this.onAnswer();
     }

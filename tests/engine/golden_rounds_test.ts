@@ -84,6 +84,10 @@ function checkRounds({ backend, golden, vocabSize }: Loaded, blockSize: number, 
   const run = new CoreRun(core);
   const maxTokens = golden.max_tokens;
   run.submit(...prompts.map((p) => request(`p${p}`, { promptIds: golden.prompts[p]!.tokens, maxTokens }))).finish();
+  const { isKvSparse, kvBytesPerSlot = 0 } = backend.facts;
+  if (isKvSparse) {
+    assertEquals(backend.memory().kvBytes, core.room.slots * kvBytesPerSlot, "Rows and histories that have left hold nothing");
+  }
   core.releaseMemory();
   for (const p of prompts) {
     const id = `p${p}`;

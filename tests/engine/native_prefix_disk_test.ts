@@ -1,6 +1,7 @@
 /** The disk over the real library and its own worker: damaged pages, and states of recurrent models. */
 import { assert, assertEquals } from "@std/assert";
-import { DiskClient } from "../../src/engine/disk/disk_client.ts";
+import { openPrefixDisk } from "../../src/engine/disk/disk_client.ts";
+import type { PageDisk } from "../../src/engine/disk/page_disk.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import { NativeBackend } from "../../src/engine/native_backend.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
@@ -23,9 +24,21 @@ interface Served {
   readonly numDamaged: number;
 }
 
+function open(model: ModelSpec, folder: string, build: Readonly<Record<string, string>> = {}): PageDisk {
+  const disk = openPrefixDisk({
+    ...LIMITS,
+    libraryPath: findLibrary(),
+    model,
+    isBatchInvariant: true,
+    prefixDisk: { folder, maxBytes: 1e9 },
+  }, build);
+  if (disk === null) throw new TypeError("No disk, though a folder is named");
+  return disk;
+}
+
 /** One request on an engine of its own that begins with an empty memory. */
 async function serveOne(backend: NativeBackend, model: ModelSpec, folder: string): Promise<Served> {
-  const disk = new DiskClient({ folder, maxBytes: 1e9, identity: { libraryPath: findLibrary(), model, isBatchInvariant: true } });
+  const disk = open(model, folder, backend.facts.build);
   const run = new CoreRun(new EngineCore(backend, LIMITS, undefined, undefined, disk));
   disk.onAnswer = (): void => run.core.prefixes.writeBehind();
   run.submit(request("r", { promptIds: prompt(200), maxTokens: 8, sampling: { temperature: 0.8, seed: 3n, numTopLogprobs: 2 } }));
@@ -72,3 +85,31 @@ modelTest(
       }
     }),
 );
+
+modelTest("pages that other kernels have computed are not taken", (path) =>
+  withFolder(async (folder) => {
+    const { spec } = loadModel(path);
+    const names = ["ROWLOCK_CPU_KERNELS", "OPENBLAS_CORETYPE"];
+    const before = names.map((name) => Deno.env.get(name));
+    const set = (name: string, value: string | undefined): void => value === undefined ? Deno.env.delete(name) : Deno.env.set(name, value);
+    const serve = async (): Promise<number> => {
+      const backend = NativeBackend.load(findLibrary(), spec, true);
+      try {
+        return (await serveOne(backend, spec, folder)).numCached;
+      } finally {
+        backend.close();
+      }
+    };
+    try {
+      for (const name of names) set(name, undefined);
+      const numCached = [await serve(), await serve()];
+      for (const [name, value] of [["ROWLOCK_CPU_KERNELS", "mlx"], ["OPENBLAS_CORETYPE", "Haswell"]] as const) {
+        set(name, value);
+        numCached.push(await serve());
+        set(name, undefined);
+      }
+      assertEquals([...numCached, await serve()], [0, 192, 0, 0, 192]);
+    } finally {
+      for (const [i, name] of names.entries()) set(name, before[i]);
+    }
+  }));

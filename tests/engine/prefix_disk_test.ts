@@ -2,64 +2,10 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { PageImage } from "../../src/engine/backend.ts";
-import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
-import { PAGE_TOKENS } from "../../src/engine/prefix_cache.ts";
 import { STALL_MS } from "../../src/engine/prefix_disk.ts";
-import { FakeBackend } from "./fake_backend.ts";
-import { FakeDisk, finishWithDisk } from "./fake_disk.ts";
-import { CoreRun, finishOf, LIMITS, request, samplings, solo, tokensOf } from "./requests.ts";
-
-const PAGE_BYTES = 8 * PAGE_TOKENS;
-
-/** An engine of its own over pages that outlive it. */
-class DiskRun extends CoreRun {
-  nowMs = 0;
-
-  private constructor(readonly backend: FakeBackend, readonly disk: FakeDisk, core: (nowMs: () => number) => EngineCore) {
-    super(core(() => this.nowMs));
-  }
-
-  static start(
-    pages: Map<string, PageImage>,
-    { isRecurrent = false, numPages = 1000, maxBatch = LIMITS.maxBatch, kvBytesPerToken = 8 } = {},
-  ): DiskRun {
-    const backend = new FakeBackend();
-    backend.isRecurrent = isRecurrent;
-    Object.assign(backend.facts, { kvBytesPerToken });
-    const disk = new FakeDisk(pages);
-    const limits = { ...LIMITS, maxBatch, prefixCacheBytes: numPages * PAGE_BYTES };
-    const run = new DiskRun(backend, disk, (nowMs) => new EngineCore(backend, limits, nowMs, undefined, disk));
-    disk.onAnswer = (): void => run.core.prefixes.writeBehind();
-    return run;
-  }
-
-  /** Steps to the end; the disk answers everything after each step. */
-  serve(...requests: GenerateRequest[]): this {
-    this.submit(...requests);
-    finishWithDisk(this, this.disk, () => void this.nowMs++);
-    return this;
-  }
-
-  settle(): void {
-    for (let i = 0; !this.core.prefixes.isSettled; i++) {
-      assert(i < 5000, "Pages are left to be written");
-      this.disk.finishWrites();
-    }
-  }
-}
-
-function prompt(length: number, seed = 1): number[] {
-  return Array.from({ length }, (_, i) => (i * i * 7 + seed * i + 3) % 200);
-}
-
-function cachedTokens(run: CoreRun, id: string): number {
-  return run.answers.get(id)?.updates.find(({ cachedTokens }) => cachedTokens !== undefined)?.cachedTokens ?? 0;
-}
-
-function checkTexts(run: CoreRun, requests: readonly GenerateRequest[]): void {
-  for (const one of requests) assertEquals(run.tokens(one.id), tokensOf(solo(one)), one.id);
-}
+import { cachedTokens, checkTexts, DiskRun, prompt } from "./disk_run.ts";
+import { finishOf, request, samplings, solo, tokensOf } from "./requests.ts";
 
 for (const [what, isRecurrent] of [["keys and values", false], ["recurrent states", true]] as const) {
   Deno.test(`with ${what}, a new engine takes from the disk what one before it has left, and computes only the rest`, () => {
@@ -235,19 +181,6 @@ Deno.test("a disk that is being opened may take longer, but not for ever", () =>
     assertEquals(cachedTokens(run, "after"), numCached);
     checkTexts(run, [request("after", { promptIds: prompt(200) })]);
   }
-});
-
-Deno.test("pages are asked for within a budget of memory, whoever asks, and rows that leave give it back", () => {
-  const pages = new Map<string, PageImage>();
-  DiskRun.start(pages).serve(...[1, 2, 3].map((seed) => request(`before${seed}`, { promptIds: prompt(390, seed), maxTokens: 1 })));
-  // A page of 16 MiB: four at a time.
-  const run = DiskRun.start(pages, { kvBytesPerToken: 2 ** 18 });
-  run.submit(...[1, 2, 3].map((seed) => request(`r${seed}`, { promptIds: prompt(390, seed), maxTokens: 1 })));
-  run.step();
-  assertEquals([run.disk.numReading, run.disk.asked.length], [4, 4]);
-  run.core.cancel("r1");
-  run.serve();
-  assertEquals([run.disk.mostAsked, cachedTokens(run, "r2"), cachedTokens(run, "r3")], [4, 384, 384]);
 });
 
 Deno.test("pages are written in the order of their prefix, no more at a time than the disk takes; what is evicted before its turn is counted", () => {

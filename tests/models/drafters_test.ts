@@ -105,6 +105,7 @@ Deno.test("A model that is closed takes its drafter and both caches with it", ()
   const drafter = NativeDrafter.load(model, loadDrafter(path("eagle3/drafter"), target).spec);
   const { modelFeatureWidth, ownFeatureWidth, kvBytesPerToken, weightBytes } = drafter.info;
   assertEquals([modelFeatureWidth, ownFeatureWidth, kvBytesPerToken, weightBytes > 0], [192, 64, 2 * 2 * 32 * 4, true]);
+  assertEquals(drafter.info.isKvSparse, model.info.isKvSparse);
   const caches = [model.newCache(), drafter.newCache()];
   caches.forEach((cache) => cache.resize(2, 16));
   model.close();

@@ -13,12 +13,16 @@ Deno.test("each kind of difference is found and named", async () => {
   const { bindings } = await readAbi();
   const text = await Deno.readTextFile(HEADER_PATH);
   const cases: [string, string, string][] = [
-    ["#define RL_ABI_VERSION 4", "#define RL_ABI_VERSION 77", "RL_ABI_VERSION is 77 in the header, 4 in the table"],
+    [
+      `#define RL_ABI_VERSION ${bindings.abiVersion}`,
+      "#define RL_ABI_VERSION 77",
+      `RL_ABI_VERSION is 77 in the header, ${bindings.abiVersion} in the table`,
+    ],
     ["RL_TOP_LOGPROBS_MAX = 20", "RL_TOP_LOGPROBS_MAX = 21", "RL_TOP_LOGPROBS_MAX is 21 in the header, 20 in the table"],
     ["RL_API int32_t rl_memory(uint64_t* out);", "", "rl_memory is in the table but not in the header"],
     ["RL_API int32_t rl_memory(", "RL_API int64_t rl_memory(", "rl_memory returns i64 in the header, i32 in the table"],
     ["rl_memory_limit(uint64_t", "rl_memory_limit(uint32_t", "rl_memory_limit takes u32 in the header, u64 in the table"],
-    ["int32_t capacity);\n\n/* Copies", "int32_t room);\n\n/* Copies", "rl_cache_resize's parameters are"],
+    ["int32_t capacity);\n\n/* Moves", "int32_t room);\n\n/* Moves", "rl_cache_resize's parameters are"],
     ["  int32_t slot; ", "  int64_t slot; ", "bytes of rl_row is 24 in the header, 20 in the table"],
   ];
   for (const [from, to, message] of cases) {

@@ -141,11 +141,17 @@ Deno.test("a text that only begins like a stop string is given out at the end", 
   assertEquals(joined(await streamText(say("end of st"), { stop: "stop" })).content, "end of st");
 });
 
-Deno.test("max_completion_tokens is honoured, wins over max_tokens and ends with length", async () => {
-  for (const body of [{ max_completion_tokens: 3 }, { max_tokens: 3 }, { max_completion_tokens: 3, max_tokens: 9 }]) {
+Deno.test("max_completion_tokens and max_tokens are two names of one limit: either ends with length, and they may not differ", async () => {
+  for (const body of [{ max_completion_tokens: 3 }, { max_tokens: 3 }, { max_completion_tokens: 3, max_tokens: 3 }]) {
     const { choices, usage } = await answer(say("abcdef"), body);
     assertEquals([choices[0].message.content, choices[0].finish_reason, usage.completion_tokens], ["abc", "length", 3]);
   }
+  const { status, error } = await answer(say("abcdef"), { max_completion_tokens: 3, max_tokens: 9 });
+  assertEquals([status, error.param, error.message], [
+    400,
+    "max_tokens",
+    "max_tokens: must equal max_completion_tokens, 3, when both are given; found 9",
+  ]);
 });
 
 Deno.test("max_tokens is cut to the context, and absent it is the rest of the context", async () => {

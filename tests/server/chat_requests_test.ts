@@ -78,8 +78,8 @@ Deno.test("template variables pass, but for those that would replace the templat
 });
 
 Deno.test("the model is the loaded one, default or absent, and everything else is not found", async () => {
-  for (const model of ["test/tiny", "default", undefined]) assertEquals((await answer(say("a"), { model })).status, 200);
-  for (const model of ["gpt-4", "../../etc/passwd", "/etc", ""]) {
+  for (const model of ["test/tiny", "default", "", undefined]) assertEquals((await answer(say("a"), { model })).status, 200);
+  for (const model of ["gpt-4", "../../etc/passwd", "/etc", " "]) {
     const { status, error } = await answer(say("a"), { model });
     assertEquals([status, error.code, error.param], [404, "model_not_found", "model"]);
   }

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { BodyBudget } from "../../src/server/body_budget.ts";
 import { ApiError } from "../../src/server/errors.ts";
 import { readJsonBody } from "../../src/server/json_body.ts";
 
@@ -6,7 +7,7 @@ const LIMITS = { maxBodyBytes: 1000, bodyTimeoutMs: 50, maxJsonDepth: 4 };
 
 function read(body: BodyInit | null, headers: Record<string, string> = {}): Promise<Record<string, unknown>> {
   const all = { "content-type": "application/json", ...headers };
-  return readJsonBody(new Request("http://localhost/", { method: "POST", headers: all, body }), LIMITS);
+  return readJsonBody(new Request("http://localhost/", { method: "POST", headers: all, body }), LIMITS, new BodyBudget(1000, 0));
 }
 
 /** Sends `text` in parts of so many bytes. */
@@ -21,7 +22,7 @@ function readLong(text: string, numBytes = Infinity): Promise<Record<string, unk
     },
   });
   const request = new Request("http://localhost/", { method: "POST", headers: { "content-type": "application/json" }, body });
-  return readJsonBody(request, { maxBodyBytes: 2 ** 24, bodyTimeoutMs: 20_000, maxJsonDepth: 4 });
+  return readJsonBody(request, { maxBodyBytes: 2 ** 24, bodyTimeoutMs: 20_000, maxJsonDepth: 4 }, new BodyBudget(2 ** 24, 0));
 }
 
 async function status(body: BodyInit | null, headers: Record<string, string> = {}): Promise<number> {
@@ -101,6 +102,33 @@ Deno.test("an exact seed is the body's own, whatever its texts and its other fie
   assertEquals(await read(`{"seed":-9223372036854775807,"seed":${seed}}`), 18446744073709551615n);
   assertEquals(await read(`{"seed":18446744073709551614,"seed":${seed}}`), 18446744073709551615n);
   assertEquals(await read(`{"seed":1e300}`), 1e300);
+  assertEquals(await read(`{"seed":9007199254740993,"metadata":{"seed":9007199254740992}}`), 9007199254740993n);
+  assertEquals(await read(`{"metadata":{"seed":1},"se\\u0065d":9007199254740993,"x":[9007199254740995]}`), 9007199254740993n);
+  assertEquals(await read(`{"seed":9007199254740993,"\\u0073eed":5}`), 5);
+  assertEquals(await read(`{"seed":5,"\\u0073eed"\t:9007199254740993}`), 9007199254740993n);
+  assertEquals(await read(`{"seed":9007199254740993,"seed":[9007199254740995]}`), [9007199254740996]);
+});
+
+Deno.test("a seed is the number that was written, in every spelling, and one that is no integer is no seed", async () => {
+  const read = (literal: string): Promise<unknown> => readLong(`{"seed":${literal}}`, 3).then((body) => body["seed"]);
+  const cases: Readonly<Record<string, number | bigint | string>> = {
+    "9.007199254740993e15": 9007199254740993n,
+    "90071992547409930E-1": 9007199254740993n,
+    "9007199254740993.000": 9007199254740993n,
+    "-9007199254740993e+0": -9007199254740993n,
+    "18446744073709551616": 2n ** 64n,
+    "0.5e1": 5,
+    "-0.0e5": 0,
+    "100": 100,
+    "0.5": 0.5,
+    "9007199254740992.5": "9007199254740992.5",
+    "3.0000000000000000001": "3.0000000000000000001",
+    "1e-400": "1e-400",
+    "1e400": Infinity,
+    [`1${"0".repeat(400)}`]: Infinity,
+    [`1.${"0".repeat(80)}1`]: `1.${"0".repeat(30)}…`,
+  };
+  for (const [literal, expected] of Object.entries(cases)) assertEquals(await read(literal), expected, literal);
 });
 
 Deno.test("bodies that take long to parse are refused by what they hold, in parts and at once", async () => {

@@ -1,13 +1,14 @@
 /** Long texts and large bodies: they are read and tokenized without holding up anybody's stream. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { loadModel } from "../../src/models/checkpoint.ts";
+import type { PromptJob } from "../../src/models/prompt_worker.ts";
 import { ApiError } from "../../src/server/errors.ts";
 import { LongPrompts } from "../../src/server/long_prompts.ts";
 import { chatPromptIds, completionPrompts, encodeTexts } from "../../src/server/prompts.ts";
 import { serveModel } from "../../src/server/served_model.ts";
 import { ChatTemplateError } from "../../src/tokenizer/chat_template.ts";
 import { requireTestModel } from "../e2e/real_server.ts";
-import { tick } from "./fakes.ts";
+import { ByteTokenizer, fakeModel, tick } from "./fakes.ts";
 
 const SENTENCE = "The quick brown fox, 42 times: Grüße 🎉!\n";
 const LONG = SENTENCE.repeat(3000);
@@ -50,6 +51,41 @@ Deno.test("a long prompt has the ids that it would have at once, and this thread
     assert(numTurnsBeside > 3 * numTurnsHere, `${numTurnsBeside} turns beside the long prompt, ${numTurnsHere} with it on this thread`);
   } finally {
     other.longPrompts?.close();
+  }
+});
+
+/** Tells the largest text that it was given, in bytes. */
+class WatchedTokenizer extends ByteTokenizer {
+  numBytes = 0;
+
+  override encode(text: string): number[] {
+    const ids = super.encode(text);
+    this.numBytes = Math.max(this.numBytes, ids.length);
+    return ids;
+  }
+}
+
+Deno.test("no more than 8 KiB of text are tokenized at once, whatever it is made of and wherever it stands", async () => {
+  const jobs: PromptJob[] = [];
+  const longPrompts = new LongPrompts("unused");
+  longPrompts.run = (job): Promise<number[][]> => {
+    jobs.push(job);
+    return Promise.resolve(job.type === "texts" ? job.texts.map(() => [1]) : [[1]]);
+  };
+  for (const character of ["x", " ", "é", "\u9f98", "\u{1f389}"]) {
+    const numFit = Math.floor(7000 / new TextEncoder().encode(character).length);
+    for (const [numCharacters, isLong] of [[numFit, false], [numFit * 1.2, true]] as const) {
+      const text = character.repeat(numCharacters);
+      const tokenizer = new WatchedTokenizer();
+      const model = { ...serveModel(fakeModel({ tokenizer, maxContext: 100_000 }), 100_000, "0", 0), longPrompts };
+      jobs.length = 0;
+      await encodeTexts(model, [text], {}, "content");
+      await completionPrompts(model, [text, "x"], { isEcho: false, parsesSpecial: false });
+      await chatPromptIds(model, { messages: [{ role: "user", content: text }], kwargs: {} });
+      assertEquals([character, jobs.length], [character, isLong ? 3 : 0]);
+      assert(tokenizer.numBytes <= 8192, `${tokenizer.numBytes} bytes`);
+      assert(isLong || tokenizer.numBytes > 6900);
+    }
   }
 });
 

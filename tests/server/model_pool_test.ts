@@ -13,7 +13,12 @@ class Starter {
   /** Ends the loading of a model; without it loading takes no time. */
   gate: Promise<void> = Promise.resolve();
 
-  member(id: string, weightBytes = 1000, script = new FakeEngine().script, facts: { leastBytes?: number } = {}): PoolMember {
+  member(
+    id: string,
+    weightBytes = 1000,
+    script = new FakeEngine().script,
+    facts: { leastBytes?: number } = {},
+  ): PoolMember {
     return {
       model: fakeModel({ id }),
       expectedBytes: weightBytes,

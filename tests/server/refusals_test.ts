@@ -73,10 +73,12 @@ Deno.test("a list too long for any context is refused before its items are looke
 
 Deno.test("bad words that are long together are refused by name, as streams would wait while they are tokenized", async () => {
   const words = (numWords: number): string[] => Array.from({ length: numWords }, (_, i) => `${i}`.padEnd(256, "x"));
-  const { status, param, message } = await errorOf(CHAT, { ...HELLO, bad_words: words(33) });
+  const { status, param, message } = await errorOf(CHAT, { ...HELLO, bad_words: words(17) });
   assertEquals([status, param], [400, "bad_words"]);
-  assertStringIncludes(message, "at most 8192 characters together; found 8448");
-  assertEquals((await testApp().post(CHAT, { ...HELLO, bad_words: words(32) })).status, 200);
+  assertStringIncludes(message, "at most 4096 bytes of UTF-8 together; found 4352");
+  assertEquals((await testApp().post(CHAT, { ...HELLO, bad_words: words(16) })).status, 200);
+  const chinese = await errorOf(CHAT, { ...HELLO, bad_words: Array.from({ length: 6 }, () => "\u9f98".repeat(256)) });
+  assertStringIncludes(chinese.message, "found 4608");
 });
 
 Deno.test("the row of a stream is freed when its client leaves before the first token, however the request arrived", async () => {
@@ -95,4 +97,12 @@ Deno.test("the row of a stream is freed when its client leaves before the first 
     assertEquals(engine.numLive, 0);
     assert(engine.cancelled.length === 1);
   });
+});
+
+Deno.test("parts that are no text are refused as not supported, with their type", async () => {
+  for (const type of ["image_url", "input_audio", "file"]) {
+    const { status, param, message } = await errorOf(CHAT, { messages: [{ role: "user", content: [{ type }] }] });
+    assertEquals([status, param], [400, "messages[0].content[0].type"]);
+    assertStringIncludes(message, `only parts of type "text" are supported; found "${type}"`);
+  }
 });

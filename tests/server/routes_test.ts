@@ -14,6 +14,21 @@ Deno.test("the models are the loaded one, by its id with or without an escaped s
   }
 });
 
+Deno.test("the root says where the API lies, and an empty model name means the first model", async () => {
+  const { get, post } = testApp();
+  const body = await (await get("/")).json();
+  assertEquals([body.name, body.api, body.documentation], ["rowlock", "/v1", "/openapi.json"]);
+  assertEquals((await (await post("/v1/chat/completions", { ...HELLO, model: "" })).json()).model, "test/tiny");
+});
+
+Deno.test("max_model_len is what is served: of a request, memory may hold less than the context", async () => {
+  const engine = new FakeEngine();
+  Object.assign(engine, { facts: { ...engine.facts, maxRowTokens: 100 } });
+  const { get, post } = testApp(engine);
+  assertEquals((await (await get("/v1/models/test/tiny")).json()).max_model_len, 100);
+  assertEquals((await (await post("/tokenize", { content: "a" })).json()).max_model_len, 100);
+});
+
 Deno.test("HEAD answers like GET without a body", async () => {
   const { get } = testApp();
   for (const path of ["/v1/models", "/health", "/openapi.json", "/v1/models/absent", "/v1/chat/completions"]) {
@@ -130,7 +145,7 @@ Deno.test("every path of the OpenAPI document is a route, and every route is in 
   const { get, post } = testApp();
   const document = await (await get("/openapi.json")).json();
   const paths = Object.entries<Json>(document.paths);
-  assertEquals(paths.length, 10);
+  assertEquals(paths.length, 11);
   for (const [path, operations] of paths) {
     const response = operations.get ? await get(path.replace("{id}", "test/tiny")) : await post(path, {});
     assertEquals([path, response.status], [path, operations.get ? 200 : 400]);
@@ -151,6 +166,7 @@ Deno.test("answers match the schemas of the OpenAPI document", async () => {
   check("Completion", await (await post("/v1/completions", { prompt: "a", echo: true, logprobs: 1 })).json());
   check("ModelList", await (await get("/v1/models")).json());
   check("Health", await (await get("/health")).json());
+  check("ServerInfo", await (await get("/")).json());
   check("ErrorResponse", await (await post("/v1/completions", {})).json());
   const stream = await (await post("/v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } })).text();
   const { eventsOf } = await import("./fakes.ts");

@@ -200,7 +200,16 @@ Deno.test("values of another type are 400 with the parameter and the value", asy
 Deno.test("JSON's own numbers beyond double are out of range, and NaN is no JSON", async () => {
   const { post } = testApp();
   const raw = (field: string): string => `{"messages":[{"role":"user","content":"x"}],${field}}`;
-  for (const [field, status] of [['"temperature":1e400', 422], ['"temperature":NaN', 400], ['"logit_bias":{"1":NaN}', 400]] as const) {
+  const cases: readonly (readonly [field: string, status: number])[] = [
+    ['"temperature":1e400', 422],
+    ['"temperature":NaN', 400],
+    ['"logit_bias":{"1":NaN}', 400],
+    ['"seed":1e400', 422],
+    [`"seed":${"1".repeat(2 ** 20)}`, 422],
+    ['"seed":18446744073709551616', 422],
+    ['"seed":9007199254740992.5', 400],
+  ];
+  for (const [field, status] of cases) {
     const response = await post(CHAT, raw(field));
     assertEquals(response.status, status);
     await response.body?.cancel();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache.h"
 #include "../compute_type.h"
 
 static const drafter_kind* const kinds[] = {&mtp_drafter, &eagle3_drafter, &dflash_drafter};
@@ -116,6 +117,7 @@ int32_t rl_drafter_info(const rl_drafter* d, int64_t* out) {
   out[2] = d->own_width;
   out[3] = model_kv_bytes(&d->base);
   out[4] = d->kind->capture;
+  out[5] = cache_is_sparse(&d->base);
   return RL_OK;
 }
 

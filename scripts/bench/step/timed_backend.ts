@@ -62,6 +62,10 @@ export class TimedBackend implements ModelBackend {
     this.inner.move(from, to, length);
   }
 
+  release(slot: number): void {
+    this.inner.release(slot);
+  }
+
   clear(slot: number): void {
     this.inner.clear(slot);
   }

@@ -15,7 +15,7 @@ export interface AnswerPart {
 }
 
 interface ChatChunk {
-  readonly error?: { readonly message: string };
+  readonly error?: { readonly message: string; readonly code?: string | null };
   readonly choices?: readonly {
     readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null };
     readonly finish_reason?: string | null;
@@ -24,6 +24,11 @@ interface ChatChunk {
 
 export class ChatError extends Error {
   override name = "ChatError";
+
+  /** @param code the server's, such as `context_length_exceeded`; null where it gave none. */
+  constructor(message: string, readonly code: string | null = null) {
+    super(message);
+  }
 }
 
 /** How an answer is had; `signal` ends it. */
@@ -44,9 +49,9 @@ export function askApp(app: Pick<App, "fetch">): AskModel {
     });
     const response = await app.fetch(request);
     if (signal.aborted) return void await response.body?.cancel();
-    if (!response.ok) throw new ChatError(((await response.json()) as ChatChunk).error?.message ?? `status ${response.status}`);
+    if (!response.ok) throw chatError(((await response.json()) as ChatChunk).error ?? { message: `status ${response.status}` });
     for await (const chunk of chunksOf(response.body!, signal)) {
-      if (chunk.error !== undefined) throw new ChatError(chunk.error.message);
+      if (chunk.error !== undefined) throw chatError(chunk.error);
       for (const { delta, finish_reason } of chunk.choices ?? []) {
         if (delta?.reasoning_content) yield { text: delta.reasoning_content, isReasoning: true, finishReason: null };
         const finishReason = finish_reason ?? null;
@@ -54,6 +59,10 @@ export function askApp(app: Pick<App, "fetch">): AskModel {
       }
     }
   };
+}
+
+function chatError({ message, code = null }: NonNullable<ChatChunk["error"]>): ChatError {
+  return new ChatError(message, code);
 }
 
 /** The events of a stream. Ends when it ends, or when `signal` fires: then the server is told that nobody reads on. */

@@ -18,8 +18,12 @@ ${QUOTES}               begins and ends a text of several lines
 Ctrl-C            stops an answer
 `;
 
+const BEGIN_ANEW = "/clear begins a new conversation";
+
 export interface ChatLoopOptions {
   readonly system: string | null;
+  /** What `/set` shows at the beginning. @default nothing */
+  readonly settings?: Readonly<Record<string, unknown>>;
 }
 
 /** Text between quotes is never a command. */
@@ -28,13 +32,14 @@ interface Quoted {
 }
 
 export class ChatLoop {
-  readonly settings = new ChatSettings();
+  readonly settings: ChatSettings;
   readonly #terminal: ChatTerminal;
   readonly #ask: AskModel;
   #system: string | null;
   #history: ChatMessage[] = [];
 
-  constructor(terminal: ChatTerminal, ask: AskModel, { system }: ChatLoopOptions) {
+  constructor(terminal: ChatTerminal, ask: AskModel, { system, settings }: ChatLoopOptions) {
+    this.settings = new ChatSettings(settings);
     this.#terminal = terminal;
     this.#ask = ask;
     this.#system = system;
@@ -96,7 +101,7 @@ export class ChatLoop {
     switch (name) {
       case "help":
       case "?":
-        return HELP;
+        return `${HELP}\nSet now:\n${this.#describeSettings()}`;
       case "set":
         return this.#set(rest);
       case "unset":
@@ -120,6 +125,10 @@ export class ChatLoop {
       return "";
     }
     if (rest.trim() !== "") throw new SettingError(`/set ${rest.trim()} has no value; /set NAME VALUE`);
+    return this.#describeSettings();
+  }
+
+  #describeSettings(): string {
     const lines = Object.entries(this.settings.fields).map(([key, set]) =>
       `${key} ${typeof set === "bigint" ? set : JSON.stringify(set)}\n`
     );
@@ -139,7 +148,9 @@ export class ChatLoop {
     } catch (error) {
       this.#history = before;
       if (!(error instanceof ChatError)) throw error;
-      this.#terminal.write(`\n${error.message}\n`);
+      // Every further question would be refused, too; what to leave out is for the person to say.
+      const hint = error.code === "context_length_exceeded" && before.length > 0 ? `${BEGIN_ANEW}\n` : "";
+      this.#terminal.write(`\n${error.message}\n${hint}`);
     } finally {
       this.#terminal.onInterrupt = null;
     }
@@ -161,7 +172,12 @@ export class ChatLoop {
       isCut ||= part.finishReason === "length";
     }
     if (isDim) show("", false);
-    this.#terminal.write(signal.aborted ? "\n(stopped)\n" : isCut ? "\n(cut: max_tokens or the context's end was reached)\n" : "\n");
+    this.#terminal.write(signal.aborted ? "\n(stopped)\n" : isCut ? `\n(cut: ${this.#whyCut()})\n` : "\n");
     return content;
+  }
+
+  #whyCut(): string {
+    const isLimited = Object.hasOwn(this.settings.fields, "max_tokens");
+    return isLimited ? "max_tokens or the context's end was reached" : `the context is full; ${BEGIN_ANEW}`;
   }
 }

@@ -1,4 +1,5 @@
 /** What `/set` may change: the fields of a request that shape an answer. */
+import type { LoadedModel } from "../../models/loaded_model.ts";
 import { ChatCompletionRequest } from "../../server/schemas/chat_completions.ts";
 import { SAMPLING_SHAPE } from "../../server/schemas/sampling.ts";
 
@@ -9,8 +10,22 @@ export class SettingError extends Error {
 
 export const SETTING_NAMES: readonly string[] = [...Object.keys(SAMPLING_SHAPE), "max_tokens", "stop"];
 
+/** What a conversation begins with where the model names nothing: the protocol's temperature, 1, is too hot for small models. */
+const CALM: Readonly<Record<string, number>> = { temperature: 0.3, top_p: 0.9 };
+
+/** The settings that a conversation begins with. @param own the model's sampling defaults, as its generation config names them. */
+export function firstSettings(own: LoadedModel["generationDefaults"]): Readonly<Record<string, number>> {
+  const names = ["temperature", "top_p", "top_k", "min_p", "do_sample"];
+  return names.some((name) => Object.hasOwn(own, name)) ? {} : CALM;
+}
+
 export class ChatSettings {
-  readonly #values = new Map<string, unknown>();
+  readonly #values: Map<string, unknown>;
+
+  /** @param first what is set at the beginning, as if by `/set`. */
+  constructor(first: Readonly<Record<string, unknown>> = {}) {
+    this.#values = new Map(Object.entries(first));
+  }
 
   /** The fields to send. */
   get fields(): Readonly<Record<string, unknown>> {

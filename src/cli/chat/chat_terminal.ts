@@ -25,12 +25,24 @@ export class ProcessTerminal implements ChatTerminal {
   readonly #early: string[] = [];
   #waiting: ((line: string | null | typeof INTERRUPTED) => void) | null = null;
   #isEnded = false;
+  /** Nobody reads the output any more. */
+  #isUnread = false;
   readonly #interrupt = (): void => {
     if (this.#waiting === null) return this.onInterrupt?.();
     // What was typed so far is taken back.
     if (this.isInteractive) this.#interface.write(null, { ctrl: true, name: "u" });
     this.write("\n");
     this.#give(INTERRUPTED);
+  };
+
+  /** `| head` has had enough: the answer stops and the conversation ends, as at the end of the input. */
+  readonly #outputFailed = (error: Error & { readonly code?: string }): void => {
+    if (error.code !== "EPIPE") throw error;
+    this.#isUnread = true;
+    this.#isEnded = true;
+    this.#early.length = 0;
+    this.onInterrupt?.();
+    this.#give(null);
   };
 
   constructor() {
@@ -40,6 +52,7 @@ export class ProcessTerminal implements ChatTerminal {
       this.#isEnded = true;
       this.#give(null);
     });
+    process.stdout.on("error", this.#outputFailed);
     // A raw terminal sends Ctrl-C as a key, a pipe's process gets the signal.
     if (this.isInteractive) this.#interface.on("SIGINT", this.#interrupt);
     Deno.addSignalListener("SIGINT", this.#interrupt);
@@ -56,10 +69,11 @@ export class ProcessTerminal implements ChatTerminal {
   }
 
   write(text: string): void {
-    process.stdout.write(text);
+    if (!this.#isUnread) process.stdout.write(text);
   }
 
   close(): void {
+    // A failure of what was written last comes after it, so that listener stays.
     Deno.removeSignalListener("SIGINT", this.#interrupt);
     this.#interface.close();
   }

@@ -1,18 +1,16 @@
 import type { PageImage } from "../backend.ts";
 import type { EngineOptions } from "../messages.ts";
 import type { DiskOptions, DiskState, FromDisk, ToDisk } from "./disk_messages.ts";
-import type { DiskFigures, PageDisk } from "./page_disk.ts";
+import { type DiskFigures, MAX_WRITING, type PageDisk } from "./page_disk.ts";
 
-/** Pages on their way to the disk at most: each is a copy of its own. */
-const MAX_WRITING = 2;
-
-/** The disk of an engine; null when it has none. */
+/** The disk of an engine; null when it has none. @param build what the native library tells about itself. */
 export function openPrefixDisk(
   { prefixDisk, prefixCacheBytes = 0, libraryPath, model, isBatchInvariant, speculation }: EngineOptions,
+  build: Readonly<Record<string, string>>,
 ): PageDisk | null {
   if (prefixDisk === undefined || prefixCacheBytes === 0) return null;
   const parts = { ...(isBatchInvariant === undefined ? {} : { isBatchInvariant }), ...(speculation === undefined ? {} : { speculation }) };
-  return new DiskClient({ ...prefixDisk, identity: { libraryPath, model, ...parts } });
+  return new DiskClient({ ...prefixDisk, identity: { libraryPath, build, model, ...parts } });
 }
 
 /** The disk in a worker of its own. When that dies, there is nothing on the disk. */
@@ -87,6 +85,8 @@ export class DiskClient implements PageDisk {
     switch (message.type) {
       case "opened":
         this.#isOpen = true;
+        return this.onAnswer();
+      case "counted":
         return this.onAnswer();
       case "page":
         this.#totals.readBytes += message.image?.bytes.length ?? 0;

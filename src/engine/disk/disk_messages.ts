@@ -20,9 +20,11 @@ export interface DiskState {
   readonly heldBytes: number;
 }
 
-/** One for each message, but for `remove` and `touch`. */
+/** One for each message, but for `remove` and `touch`; `counted` comes by itself. */
 export type FromDisk =
   | { readonly type: "opened"; readonly state: DiskState }
   | { readonly type: "page"; readonly id: number; readonly image: PageImage | null; readonly state: DiskState }
+  /** Others have changed the folder. */
+  | { readonly type: "counted"; readonly state: DiskState }
   /** `numBytes` is 0 when the page was there already, null when it could not be written. */
   | { readonly type: "written"; readonly numBytes: number | null; readonly state: DiskState };

@@ -1,6 +1,9 @@
 /** Pages that outlive the process, as the engine's thread sees them. */
 import type { PageImage } from "../backend.ts";
 
+/** Pages on their way to the disk at most: each is a copy of its own. */
+export const MAX_WRITING = 2;
+
 /** Running totals and gauges. */
 export interface DiskFigures {
   /** Prompt tokens whose pages came from the disk. */
@@ -11,7 +14,7 @@ export interface DiskFigures {
   readonly numDropped: number;
   /** Pages that were not what had been written, and were removed. */
   readonly numDamaged: number;
-  /** Bytes of all pages in the folder, as far as this engine has seen. */
+  /** Bytes of all pages in the folder, whoever wrote them, as they were counted last. */
   readonly heldBytes: number;
 }
 
@@ -22,7 +25,7 @@ export const NO_DISK: DiskFigures = { hitTokens: 0, readBytes: 0, writtenBytes: 
  * later turns of the event loop. `DiskClient` is the real one.
  */
 export interface PageDisk {
-  /** Called after every answer, and when the disk has been opened. */
+  /** Called after every answer, when the disk has been opened, and when its figures have changed. */
   onAnswer: () => void;
   /** From now on answers come as fast as the disk is. */
   readonly isOpen: boolean;

@@ -1,9 +1,7 @@
 import { join } from "node:path";
 import type { PageImage, PageParts } from "../backend.ts";
 import { DamagedPageError, pageFileBytes, type PageName, readPage, readParts, writePage } from "./page_file.ts";
-import { PAGE_SUFFIX, type PageSpace, PART_SUFFIX, removeIfThere } from "./page_space.ts";
-
-const FOLDER_MODE = 0o700;
+import { FOLDER_MODE, PAGE_SUFFIX, type PageSpace, PART_SUFFIX, removeIfThere } from "./page_space.ts";
 
 /** Pages of one model in a folder that other models and processes may use at the same time. */
 export class PageFolder {
@@ -17,13 +15,16 @@ export class PageFolder {
     return this.#numDamaged;
   }
 
-  /** null when the page is not there. A file that is no such page is removed. @throws {Error} of the file system. */
+  /** null when the page is not there, or cannot be read. What is no such page is removed. Never fails. */
   async read(key: string): Promise<PageImage | null> {
     return await this.#look(key, readPage);
   }
 
-  /** @returns the bytes written: 0 when the page is there already. @throws {Error} of the file system, or because there is no room. */
-  async write(key: string, image: PageImage): Promise<number> {
+  /**
+   * @returns the bytes written: 0 when the page is there already, null when something else keeps its place.
+   * @throws {Error} of the file system, or because there is no room.
+   */
+  async write(key: string, image: PageImage): Promise<number | null> {
     const found = await this.#look(key, readParts);
     if (found !== null && !lacks(found, image)) return 0;
     const numBytes = pageFileBytes(image);
@@ -39,14 +40,15 @@ export class PageFolder {
     } catch (error) {
       this.space.release(numBytes);
       await removeIfThere(part).catch(() => {});
+      if (await isFolder(path)) return null;
       throw error;
     }
   }
 
-  /** The page is of no use. */
+  /** The page is of no use. What cannot be removed, like a folder with something in it, stays. */
   async remove(key: string): Promise<void> {
     this.#numDamaged++;
-    await removeIfThere(this.#path(key));
+    await removeIfThere(this.#path(key)).catch(() => {});
   }
 
   /**
@@ -62,12 +64,13 @@ export class PageFolder {
   }
 
   async #look<T extends PageParts>(key: string, read: (path: string, name: PageName) => Promise<T>): Promise<T | null> {
+    const path = this.#path(key);
     try {
-      return await read(this.#path(key), this.#name(key));
+      // Not by opening it: that waits for ever at a pipe.
+      if (!(await Deno.lstat(path)).isFile) throw new DamagedPageError(`${path} is not a file`);
+      return await read(path, this.#name(key));
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return null;
-      if (!(error instanceof DamagedPageError)) throw error;
-      await this.remove(key);
+      if (error instanceof DamagedPageError || isBadSector(error)) await this.remove(key);
       return null;
     }
   }
@@ -79,6 +82,15 @@ export class PageFolder {
   #path(key: string): string {
     return join(this.space.folder, this.model, `${key}${PAGE_SUFFIX}`);
   }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(({ isDirectory }) => isDirectory, () => false);
+}
+
+/** The page is lost. Other errors, like too many open files, do not tell anything about it. */
+function isBadSector(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EIO";
 }
 
 function lacks(found: PageParts, wanted: PageParts): boolean {

@@ -9,6 +9,7 @@ const PAGE = /^[0-9a-f]{64}\.page$/;
 /** A page that is being written, by a process that may have died meanwhile. */
 export const PART_SUFFIX = ".part";
 const PART = /^[0-9a-f]{64}\.[0-9a-f-]{36}\.part$/;
+export const FOLDER_MODE = 0o700;
 const STALE_PART_MS = 600_000;
 /** Left free: a full disk makes trouble for everybody. */
 const SPARE_BYTES = 256 * 2 ** 20;
@@ -33,7 +34,7 @@ export class PageSpace {
   /** @param freeBytes of the file system that a folder is on. */
   constructor(readonly folder: string, readonly maxBytes: number, readonly freeBytes: (folder: string) => Promise<number> = freeBytesOf) {}
 
-  /** As far as it is known. */
+  /** As they were counted last, and what was written since. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
@@ -55,6 +56,29 @@ export class PageSpace {
     return true;
   }
 
+  /**
+   * Counts the folder anew, for others write and remove, too. Whoever allows more may have filled it beyond this size, which then is kept again.
+   * Where it is full, nothing has to go before something is written.
+   */
+  async count(): Promise<void> {
+    const pages = await this.#list();
+    this.#heldBytes = sumBytes(pages);
+    this.#uncountedBytes = 0;
+    if (this.#heldBytes > this.maxBytes) await this.#remove(pages, (1 - FREE_SHARE) * this.maxBytes);
+  }
+
+  /** Writes and removes a file. @throws {Error} when nothing can be written, or no room is left for anything. */
+  async probe(): Promise<void> {
+    await Deno.mkdir(this.folder, { recursive: true, mode: FOLDER_MODE });
+    const path = join(this.folder, `probe-${crypto.randomUUID()}`);
+    try {
+      await Deno.writeTextFile(path, "can be written");
+    } finally {
+      await removeIfThere(path).catch(() => {});
+    }
+    if (this.#heldBytes + await this.freeBytes(this.folder) < SPARE_BYTES) throw new Error(`There is no room: ${this.limitText}`);
+  }
+
   /** Of bytes that were reserved and not written, or are gone. */
   release(numBytes: number): void {
     this.#heldBytes = Math.max(0, this.#heldBytes - numBytes);
@@ -62,35 +86,46 @@ export class PageSpace {
 
   /** @returns false when there is no room for so many bytes more. */
   async #trim(numBytes: number): Promise<boolean> {
-    const pages = (await this.#list()).sort((a, b) => a.usedMs - b.usedMs);
-    let heldBytes = pages.reduce((sum, { bytes }) => sum + bytes, 0);
-    const spaceBytes = heldBytes + await this.freeBytes(this.folder) - SPARE_BYTES;
+    const pages = await this.#list();
+    this.#heldBytes = sumBytes(pages);
+    const spaceBytes = this.#heldBytes + await this.freeBytes(this.folder) - SPARE_BYTES;
     const targetBytes = Math.min((1 - FREE_SHARE) * this.maxBytes, spaceBytes) - numBytes;
-    for (const { path, bytes } of pages) {
-      if (heldBytes <= targetBytes) break;
-      await removeIfThere(path);
-      heldBytes -= bytes;
+    // All of them would not be enough: then they may as well stay.
+    if (targetBytes < 0) return false;
+    await this.#remove(pages, targetBytes);
+    return this.#heldBytes <= targetBytes;
+  }
+
+  /** Removes those that were not used for longest, until the others take no more than `targetBytes`. What cannot be removed stays. */
+  async #remove(pages: readonly PageEntry[], targetBytes: number): Promise<void> {
+    for (const { path, bytes } of pages.toSorted((a, b) => a.usedMs - b.usedMs)) {
+      if (this.#heldBytes <= targetBytes) return;
+      const isGone = await removeIfThere(path).then(() => true, () => false);
+      if (isGone) this.#heldBytes -= bytes;
     }
-    this.#heldBytes = heldBytes;
-    return heldBytes <= targetBytes;
   }
 
   async #list(): Promise<PageEntry[]> {
     const pages: PageEntry[] = [];
     for (const model of await namesIn(this.folder, MODEL)) {
       const folder = join(this.folder, model);
-      for (const name of await namesIn(folder, /./)) {
+      // What cannot be looked at counts for nothing: it is no reason to stop.
+      for (const name of await namesIn(folder, /./).catch(() => [])) {
         const path = join(folder, name);
         const [isPage, isPart] = [PAGE.test(name), PART.test(name)];
-        const info = isPage || isPart ? await Deno.stat(path).catch(() => null) : null;
-        if (info === null) continue;
+        const info = isPage || isPart ? await Deno.lstat(path).catch(() => null) : null;
+        if (!info?.isFile) continue;
         const usedMs = info.mtime?.getTime() ?? 0;
         if (isPage) pages.push({ path, bytes: info.size, usedMs });
-        else if (Date.now() - usedMs > STALE_PART_MS) await removeIfThere(path);
+        else if (Date.now() - usedMs > STALE_PART_MS) await removeIfThere(path).catch(() => {});
       }
     }
     return pages;
   }
+}
+
+function sumBytes(pages: readonly PageEntry[]): number {
+  return pages.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 async function namesIn(folder: string, pattern: RegExp): Promise<string[]> {

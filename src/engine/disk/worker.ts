@@ -7,5 +7,6 @@ const scope = self as unknown as DedicatedWorkerGlobalScope;
 const server = new DiskServer({
   post: (message, transfer) => scope.postMessage(message, transfer),
   warn: (text) => console.error(`rowlock: ${text}`),
+  later: (act, delayMs) => void setTimeout(act, delayMs),
 });
 scope.onmessage = (event: MessageEvent<ToDisk>) => void server.handle(event.data);

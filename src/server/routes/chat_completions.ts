@@ -14,7 +14,7 @@ import { startGeneration } from "../start_generation.ts";
 /** POST /v1/chat/completions */
 export async function chatCompletions(app: AppServices, exchange: Exchange): Promise<Response> {
   const { options } = app;
-  const body = await readJsonBody(exchange.request, options);
+  const body = await readJsonBody(exchange.request, options, app.bodies);
   refuseUnsupported(body, UNSUPPORTED_IN_CHAT);
   const fields = parseRequest(ChatCompletionRequest, body);
   const services = await acquireModel(app, exchange, fields.model);
@@ -31,7 +31,7 @@ export async function chatCompletions(app: AppServices, exchange: Exchange): Pro
     fields,
     prompts: [promptIds],
     param: "messages",
-    maxTokens: fields.max_completion_tokens ?? fields.max_tokens ?? null,
+    maxTokens: wantedTokens(fields),
     numTopLogprobs: hasLogprobs ? fields.top_logprobs ?? 0 : -1,
     promptLogprobs: -1,
     isContinuation: isPrefill(fields.messages),
@@ -48,4 +48,12 @@ export async function chatCompletions(app: AppServices, exchange: Exchange): Pro
     includesUsage,
   });
   return respond(services, exchange, generation, answer, { isStream, includesUsage });
+}
+
+/** @throws {ApiError} 400 when the two spellings say different things: obeying either would disobey the other. */
+function wantedTokens({ max_completion_tokens: own, max_tokens: alias }: ChatCompletionRequest): number | null {
+  if (typeof own === "number" && typeof alias === "number" && own !== alias) {
+    throw invalidValue("max_tokens", `must equal max_completion_tokens, ${own}, when both are given; found ${alias}`);
+  }
+  return own ?? alias ?? null;
 }

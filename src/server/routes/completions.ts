@@ -13,7 +13,7 @@ import { startGeneration } from "../start_generation.ts";
 /** POST /v1/completions */
 export async function completions(app: AppServices, exchange: Exchange): Promise<Response> {
   const { options } = app;
-  const body = await readJsonBody(exchange.request, options);
+  const body = await readJsonBody(exchange.request, options, app.bodies);
   refuseUnsupported(body, UNSUPPORTED_IN_COMPLETIONS);
   const fields = parseRequest(CompletionRequest, body);
   const services = await acquireModel(app, exchange, fields.model);

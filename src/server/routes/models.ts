@@ -5,15 +5,15 @@ import type { AppServices } from "../services.ts";
 
 const PATH = "/v1/models/";
 
-function describe({ served, status }: PooledModel): Model {
-  const { loaded, maxContext, samplingDefaults, systemFingerprint, createdAt } = served;
+function describe({ served, status, maxRowTokens }: PooledModel): Model {
+  const { loaded, samplingDefaults, systemFingerprint, createdAt } = served;
   return {
     id: loaded.id,
     object: "model",
     created: createdAt,
     owned_by: "rowlock",
     model_type: loaded.modelType,
-    max_model_len: maxContext,
+    max_model_len: maxRowTokens,
     vocab_size: loaded.vocabSize,
     system_fingerprint: systemFingerprint,
     sampling_defaults: samplingDefaults,

@@ -15,24 +15,24 @@ const TURN_TOKENS = 8192;
 const encoder = new TextEncoder();
 
 /** POST /tokenize */
-export async function tokenize({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
-  const fields = parseRequest(TokenizeRequest, await readJsonBody(request, options));
-  const model = pool.find(fields.model).served;
+export async function tokenize({ pool, options, bodies }: AppServices, { request }: Exchange): Promise<Response> {
+  const fields = parseRequest(TokenizeRequest, await readJsonBody(request, options, bodies));
+  const { served: model, maxRowTokens } = pool.find(fields.model);
   const tokenizer = requireTokenizer(model, "content");
   const encodeOptions = { addSpecial: fields.add_special ?? false, parseSpecial: fields.parse_special ?? false };
   const [tokens = []] = await encodeTexts(model, [fields.content], encodeOptions, "content");
   const body: TokenizeResponse = {
     tokens,
     count: tokens.length,
-    max_model_len: model.maxContext,
+    max_model_len: maxRowTokens,
     ...(fields.with_pieces ? { pieces: tokens.map((id) => nameToken(tokenizer, id).token) } : {}),
   };
   return Response.json(body);
 }
 
 /** POST /detokenize */
-export async function detokenize({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
-  const fields = parseRequest(DetokenizeRequest, await readJsonBody(request, options));
+export async function detokenize({ pool, options, bodies }: AppServices, { request }: Exchange): Promise<Response> {
+  const fields = parseRequest(DetokenizeRequest, await readJsonBody(request, options, bodies));
   const model = pool.find(fields.model).served;
   const tokenizer = requireTokenizer(model, "tokens");
   checkTokenIds(fields.tokens, model.loaded.vocabSize, "tokens");
@@ -42,8 +42,8 @@ export async function detokenize({ pool, options }: AppServices, { request }: Ex
 }
 
 /** POST /apply-template */
-export async function applyTemplate({ pool, options }: AppServices, { request }: Exchange): Promise<Response> {
-  const sent = await readJsonBody(request, options);
+export async function applyTemplate({ pool, options, bodies }: AppServices, { request }: Exchange): Promise<Response> {
+  const sent = await readJsonBody(request, options, bodies);
   refuseUnsupported(sent, UNSUPPORTED_IN_CHAT);
   const fields = parseRequest(ApplyTemplateRequest, sent);
   const model = pool.find(fields.model).served;

@@ -7,6 +7,9 @@ import { SAMPLING_SHAPE } from "./sampling.ts";
 export type PromptInput = string | string[] | number[] | number[][];
 
 const WANTED = "must be a string, a list of strings, a list of token ids or a list of lists of token ids";
+/** Prompts of one request, and ids of one prompt. */
+const MAX_PROMPTS = 1024;
+const MAX_IDS = 1 << 18;
 const isId = (value: unknown): boolean => typeof value === "number" && Number.isInteger(value);
 
 /** What is wrong with a prompt, or null. One pass by hand: a union would try every member on every one of 10,000 ids. */
@@ -15,6 +18,8 @@ function promptFault(prompt: unknown): string | null {
   if (!Array.isArray(prompt)) return `${WANTED}; found ${show(prompt)}`;
   if (prompt.length === 0) return `${WANTED}, not empty; found []`;
   const first = prompt[0];
+  const maxItems = typeof first === "number" ? MAX_IDS : MAX_PROMPTS;
+  if (prompt.length > maxItems) return `must have at most ${maxItems} items; found ${prompt.length}`;
   const isKind = typeof first === "string"
     ? (item: unknown): boolean => typeof item === "string"
     : typeof first === "number"
@@ -24,13 +29,18 @@ function promptFault(prompt: unknown): string | null {
   return wrong === -1 ? null : `${WANTED}, not empty; found ${show(prompt[wrong])} at ${wrong}`;
 }
 
-const ids = { type: "array", items: { type: "integer", minimum: 0 }, minItems: 1 };
+const ids = { type: "array", items: { type: "integer", minimum: 0 }, minItems: 1, maxItems: MAX_IDS };
 const prompt = z.unknown().superRefine((value, context) => {
   const message = value === undefined || value === null ? "is required" : promptFault(value);
   if (message !== null) context.addIssue({ code: "custom", message });
 }).meta({
   description: "Text or token ids of one prompt or of several; every prompt has its own choices, in order.",
-  anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }, ids, { type: "array", items: ids, minItems: 1 }],
+  anyOf: [
+    { type: "string" },
+    { type: "array", items: { type: "string" }, minItems: 1, maxItems: MAX_PROMPTS },
+    ids,
+    { type: "array", items: ids, minItems: 1, maxItems: MAX_PROMPTS },
+  ],
 }) as unknown as z.ZodType<PromptInput, PromptInput>;
 
 /** The body of POST /v1/completions. */

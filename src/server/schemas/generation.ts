@@ -1,7 +1,7 @@
 /** Fields that chat completions and completions share beside the sampling fields. */
 import { z } from "zod";
 import { DRAFT_KINDS } from "../../engine/messages.ts";
-import { boolean, integer, optional, show, string, tokenIds } from "./fields.ts";
+import { boolean, integer, list, optional, show, string, tokenIds } from "./fields.ts";
 
 const MAX_STOP_STRINGS = 16;
 const MAX_STOP_CHARS = 1024;
@@ -11,13 +11,9 @@ const stopString = string("A text").refine((text) => text.length > 0 && text.len
   error: (issue) => `must have 1 to ${MAX_STOP_CHARS} characters; found ${(issue.input as string).length}`,
 });
 
-const stop = z.union([
-  stopString,
-  z.array(stopString, { error: () => "must be a list" }).max(MAX_STOP_STRINGS, {
-    error: (issue) => `must have at most ${MAX_STOP_STRINGS} strings; found ${(issue.input as unknown[]).length}`,
-  }),
-], { error: (issue) => `must be a string or a list of up to ${MAX_STOP_STRINGS} strings; found ${show(issue.input)}` })
-  .meta({ description: "The answer ends before the first of these texts." });
+const stop = z.union([stopString, list(stopString, { maxItems: MAX_STOP_STRINGS, plural: "strings", wanted: "must be a list" })], {
+  error: (issue) => `must be a string or a list of up to ${MAX_STOP_STRINGS} strings; found ${show(issue.input)}`,
+}).meta({ description: "The answer ends before the first of these texts." });
 
 const streamOptions = z.object({ include_usage: optional(boolean("Send a last chunk with the usage and no choices.")) }, {
   error: (issue) => `must be an object; found ${show(issue.input)}`,
@@ -35,7 +31,7 @@ const cacheSalt = z.string({ error: (issue) => `must be a string; found ${show(i
 
 /** The shape to spread into a request schema. */
 export const GENERATION_SHAPE = {
-  model: optional(string("The id of a served model, or default.")),
+  model: optional(string("The id or another name of a served model; default, empty or absent: the first.")),
   stop: optional(stop),
   stop_token_ids: optional(tokenIds("The answer ends before the first of these tokens.")),
   n: optional(integer("Choices for one prompt, each with a seed derived from the request's.", { min: 1, max: 16 })),

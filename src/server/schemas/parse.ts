@@ -7,24 +7,9 @@ type Issue = z.core.$ZodIssue;
 
 /** @throws {ApiError} 400 for a wrong type, 422 for a number out of range, `param` named. */
 export function parseRequest<T>(schema: z.ZodType<T>, body: unknown): T {
-  refuseLongLists(body);
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   throw toError(deepest(result.error.issues[0]!), body);
-}
-
-/** Longest lists of a request: beyond what any context holds, and short enough that a look at each item holds up nobody. */
-const MAX_ITEMS: Readonly<Record<string, number>> = { messages: 8192, prompts: 1024, tokens: 1 << 18 };
-
-/** Counts before anything looks at the items: millions of them would keep every stream waiting for the refusal. */
-function refuseLongLists(body: unknown): void {
-  if (typeof body !== "object" || body === null) return;
-  for (const [name, value] of Object.entries(body)) {
-    if (!Array.isArray(value)) continue;
-    const limit = (name === "prompt" && typeof value[0] !== "number" ? MAX_ITEMS["prompts"] : MAX_ITEMS[name]) ?? MAX_ITEMS["tokens"]!;
-    if (value.length <= limit) continue;
-    throw new ApiError(400, `${name}: must have at most ${limit} items; found ${value.length}`, { param: name, code: "invalid_value" });
-  }
 }
 
 /** A union reports one list of issues per member; the one that got furthest is what the client meant. */
@@ -58,7 +43,10 @@ function messageOf(issue: Issue, found: unknown): string {
   if (found === undefined && issue.code !== "custom") return "is required";
   if (issue.code === "invalid_union" && issue.discriminator !== undefined) {
     const options = (issue as { options?: readonly unknown[] }).options ?? [];
-    return `must be one of ${options.map(show).join(", ")}; found ${show(found)}`;
+    const allowed = options.map(show).join(", ");
+    // Parts of a message: pictures and sound are in the protocol, and no model here takes them.
+    if (issue.discriminator === "type") return `only parts of type ${allowed} are supported; found ${show(found)}`;
+    return `must be one of ${allowed}; found ${show(found)}`;
   }
   return issue.message.includes("; found ") ? issue.message : `${issue.message}; found ${show(found)}`;
 }

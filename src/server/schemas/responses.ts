@@ -124,6 +124,9 @@ export const Health = z.object({
 });
 export type Health = z.infer<typeof Health>;
 
+export const ServerInfo = z.object({ name: z.string(), version: z.string(), api: z.string(), documentation: z.string() });
+export type ServerInfo = z.infer<typeof ServerInfo>;
+
 export const TokenizeResponse = z.object({
   tokens: z.array(z.int()),
   count: z.int(),

@@ -1,15 +1,16 @@
 /** The sampling fields of a request, shared by chat completions and completions: names, domains, descriptions. */
 import { z } from "zod";
-import { boolean, integer, number, optional, show, string, tokenIds } from "./fields.ts";
+import { boolean, integer, list, number, numbersByName, optional, show, string, tokenIds } from "./fields.ts";
 
 const MIN_SEED = -(2n ** 63n);
 const MAX_SEED = 2n ** 64n - 1n;
 
 const seed = z.unknown().superRefine((value, context) => {
-  const isInteger = typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value));
+  // 1e400 is an integer for JSON and Infinity for JavaScript.
+  const isInteger = typeof value === "bigint" || (typeof value === "number" && (Number.isInteger(value) || Math.abs(value) === Infinity));
   if (!isInteger) {
     context.addIssue({ code: "custom", message: `must be an integer from -2^63 to 2^64-1; found ${show(value)}` });
-  } else if (BigInt(value) < MIN_SEED || BigInt(value) > MAX_SEED) {
+  } else if (value < MIN_SEED || value > MAX_SEED) {
     context.addIssue({
       code: "custom",
       message: `must be an integer from -2^63 to 2^64-1; found ${value}`,
@@ -22,17 +23,18 @@ const seed = z.unknown().superRefine((value, context) => {
 }) as unknown as z.ZodType<number | bigint, number | bigint>;
 
 const words = (description: string, maxItems: number, maxLength: number): z.ZodType<string[], string[]> =>
-  z.array(
+  list(
     string("A text").refine((text) => text.length > 0 && text.length <= maxLength, {
       error: (issue) => `must have 1 to ${maxLength} characters; found ${(issue.input as string).length}`,
     }),
-    { error: (issue) => `must be a list of strings; found ${show(issue.input)}` },
-  ).max(maxItems, { error: (issue) => `must have at most ${maxItems} strings; found ${(issue.input as unknown[]).length}` })
-    .meta({ description });
+    { maxItems, plural: "strings", wanted: "must be a list of strings", description },
+  );
 
-const logitBias = z.record(z.string(), number("Added to the token's logit", { min: -100, max: 100 }), {
-  error: (issue) => `must be an object of token ids and numbers; found ${show(issue.input)}`,
-}).meta({ description: "Token id, as a decimal number without sign or leading zeros → number added to its logit." });
+const logitBias = numbersByName(
+  "Token id, as a decimal number without sign or leading zeros → number added to its logit.",
+  "must be an object of token ids and numbers",
+  { min: -100, max: 100 },
+);
 
 const UNIT = { min: 0, max: 1 };
 const REPETITION = { min: 1e-6, max: 100, also: [0] };
@@ -70,7 +72,7 @@ export const SAMPLING_SHAPE = {
   logit_bias: optional(logitBias),
   min_tokens: optional(integer("End-of-sequence tokens are banned until this many tokens are generated.", { min: 0, max: Infinity })),
   ignore_eos: optional(boolean("Go on after an end-of-sequence token.")),
-  bad_words: optional(words("Texts that must not be generated, of at most 8192 characters together.", 256, 256)),
+  bad_words: optional(words("Texts that must not be generated, of at most 4096 bytes of UTF-8 together.", 256, 256)),
   allowed_token_ids: optional(tokenIds("Only these tokens may be drawn.")),
 };
 

@@ -11,7 +11,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   422: "A number is out of the field's range.",
   429: "The queue is full; Retry-After tells when to come back.",
   500: "The engine or the server failed.",
-  503: "The engine is down, memory is short or the server is shutting down.",
+  503: "The engine is down, memory is short, too many large bodies are being read or the server is shutting down.",
   504: "The request took longer than the server's limit.",
 };
 

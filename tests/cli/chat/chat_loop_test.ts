@@ -1,6 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type AnswerPart, askApp, ChatError, type ChatMessage } from "../../../src/cli/chat/chat_client.ts";
 import { ChatLoop } from "../../../src/cli/chat/chat_loop.ts";
+import { firstSettings } from "../../../src/cli/chat/chat_settings.ts";
 import { type ChatTerminal, INTERRUPTED } from "../../../src/cli/chat/chat_terminal.ts";
 import type { GenerateRequest } from "../../../src/engine/messages.ts";
 import { FakeEngine, say, type Script, testApp, tick } from "../../server/fakes.ts";
@@ -151,6 +152,28 @@ Deno.test("/clear forgets the conversation but not the instructions, which /syst
   assertEquals(loop.messages.map(({ content }) => content), ["Be kind.", "Ho", "Hello"]);
   assertStringIncludes(terminal.written, "There is no command /nonsense; /help shows all\n");
   for (const name of ["/set", "/unset", "/system", "/clear", "/bye", '"""']) assertStringIncludes(terminal.written, name);
+});
+
+Deno.test("a conversation begins with calm settings where the model names none, and /help and /set show them", async () => {
+  assertEquals(firstSettings({}), { temperature: 0.3, top_p: 0.9 });
+  assertEquals(firstSettings({ repetition_penalty: 1.1 }), { temperature: 0.3, top_p: 0.9 });
+  for (const own of [{ temperature: 0.6 }, { top_p: 0.8 }, { do_sample: false }]) assertEquals(firstSettings(own), {});
+  const terminal = new ScriptedTerminal("/set", "/help", "Hi", "/unset temperature", "Ho");
+  const engine = new FakeEngine();
+  await new ChatLoop(terminal, askApp(testApp(engine).app), { system: null, settings: firstSettings({}) }).run();
+  assertEquals(terminal.written.split("temperature 0.3\ntop_p 0.9\n").length, 3);
+  assertEquals(engine.requests.map(({ sampling }) => [sampling.temperature, sampling.topP]), [[0.3, 0.9], [1, 0.9]]);
+});
+
+Deno.test("a full context says how to begin anew, and after that the conversation goes on", async () => {
+  const long = "x".repeat(150);
+  const { terminal, loop } = await chat([long, long, "/clear", "Hi"], (_, index) => ({ tokens: say(index === 0 ? "a".repeat(40) : "ok") }));
+  const [, refused, hint] = terminal.written.split("\n").filter((line) => line !== "");
+  assertStringIncludes(refused!, "This model's context holds 256 tokens");
+  assertEquals(hint, "/clear begins a new conversation");
+  assertEquals(loop.messages.map(({ content }) => content), ["Hi", "ok"]);
+  const full = await chat(["Hi"], () => ({ tokens: [...new TextEncoder().encode("a".repeat(300))] }));
+  assertStringIncludes(full.terminal.written, "(cut: the context is full; /clear begins a new conversation)");
 });
 
 Deno.test("a question that fails is said and forgotten, before the first token as in the middle", async () => {

@@ -13,7 +13,11 @@ async function optionsFor(folder: string, maxBytes = 1e6): Promise<DiskOptions> 
   await Deno.writeTextFile(libraryPath, "a library");
   await Deno.writeTextFile(file, "weights");
   const tensors = [{ name: "w", type: "F32", file, offset: 0, byteLength: 4, shape: [1] }];
-  return { folder: `${folder}/pages`, maxBytes, identity: { libraryPath, model: { config: { layers: 1 }, tensors } } };
+  return {
+    folder: `${folder}/pages`,
+    maxBytes,
+    identity: { libraryPath, build: { kernels: "avx2" }, model: { config: { layers: 1 }, tensors } },
+  };
 }
 
 function read(client: DiskClient, key: string): Promise<PageImage | null> {
@@ -59,17 +63,24 @@ interface Served {
   readonly server: DiskServer;
   readonly answers: FromDisk[];
   readonly warnings: string[];
+  /** What is to be done later, and when. */
+  readonly later: [act: () => void, delayMs: number][];
   nowMs: number;
 }
 
 function serve(): Served {
   const served: Served = {
     server: new DiskServer(
-      { post: (message) => served.answers.push(message), warn: (text) => served.warnings.push(text) },
+      {
+        post: (message) => served.answers.push(message),
+        warn: (text) => served.warnings.push(text),
+        later: (...what) => served.later.push(what),
+      },
       () => served.nowMs,
     ),
     answers: [],
     warnings: [],
+    later: [],
     nowMs: 0,
   };
   return served;
@@ -89,7 +100,10 @@ Deno.test("a folder that cannot be used means no pages, one warning, and another
     const writtenBytes = (): unknown[] => answers.flatMap((answer) => answer.type === "written" ? [answer.numBytes] : []);
     assertEquals([answers[0]?.type, told()[2], writtenBytes()], ["opened", [5, null], [null, null]]);
     assertEquals(warnings.length, 1);
-    assert(warnings[0]?.startsWith("The prefix cache on the disk does not work, prefixes stay in memory alone: "), warnings[0]);
+    assert(
+      warnings[0]?.startsWith("No pages can be written to the prefix cache on the disk, those that are there are used: "),
+      warnings[0],
+    );
     await Deno.remove(options.folder);
     await server.handle({ type: "write", key: digest(1), image: image(100) });
     served.nowMs += 30_001;
@@ -111,6 +125,84 @@ Deno.test("without the files of the model nothing is read or written, and it is 
     await server.handle({ type: "write", key: digest(1), image: image(100) });
     await server.handle({ type: "read", id: 1, key: digest(1) });
     assertEquals([answers.length, warnings.length, (await files(folder)).size], [3, 1, 1]);
+    assert(warnings[0]?.startsWith("The prefix cache on the disk does not work, prefixes stay in memory alone: "), warnings[0]);
+  }));
+
+Deno.test("the size of a folder that others use, too, is counted anew every 30 s, and told when it has changed", () =>
+  withFolder(async (folder) => {
+    const options = await optionsFor(folder);
+    const { server, answers, later } = serve();
+    await server.handle({ type: "open", options });
+    const count = async (): Promise<FromDisk[]> => {
+      const [[act, delayMs] = [], ...more] = later.splice(0);
+      assertEquals([delayMs, more.length], [30_000, 0]);
+      const numBefore = answers.length;
+      act?.();
+      // It takes its turn among the changes.
+      await server.handle({ type: "touch", keys: [] });
+      return answers.slice(numBefore);
+    };
+    assertEquals(await count(), []);
+    const others = new DiskServer({ post: () => {}, warn: () => {}, later: () => {} });
+    await others.handle({ type: "open", options });
+    await others.handle({ type: "write", key: digest(1), image: image(500) });
+    assertEquals(await count(), [{ type: "counted", state: { numDamaged: 0, heldBytes: 660 } }]);
+    assertEquals(await count(), []);
+    await others.handle({ type: "remove", key: digest(1) });
+    assertEquals(await count(), [{ type: "counted", state: { numDamaged: 0, heldBytes: 0 } }]);
+  }));
+
+Deno.test("one odd entry is no page and stops nothing: it is removed where it can be, and other pages are written", () =>
+  withFolder(async (folder) => {
+    const options = await optionsFor(folder);
+    const { server, answers, warnings } = serve();
+    await server.handle({ type: "open", options });
+    await server.handle({ type: "write", key: digest(1), image: image(100) });
+    const [path = ""] = (await files(options.folder)).keys();
+    const inside = path.slice(0, path.lastIndexOf("/"));
+    const place = (seed: number): string => `${inside}/${digest(seed)}.page`;
+    await Deno.mkdir(place(2));
+    await Deno.mkdir(`${place(3)}/full`, { recursive: true });
+    await Deno.symlink(place(4), place(4));
+    await Deno.writeTextFile(`${options.folder}/${digest(9)}`, "a model's folder is a file");
+    for (const seed of [2, 3, 4]) {
+      await server.handle({ type: "read", id: seed, key: digest(seed) });
+      await server.handle({ type: "remove", key: digest(seed) });
+    }
+    for (const seed of [3, 2, 4, 5]) await server.handle({ type: "write", key: digest(seed), image: image(100) });
+    const writtenBytes = answers.flatMap((answer) => answer.type === "written" ? [answer.numBytes] : []);
+    assertEquals([writtenBytes, warnings], [[260, null, 260, 260, 260], []]);
+    assertEquals(answers.flatMap((answer) => answer.type === "page" ? [answer.image] : []), [null, null, null]);
+    assert((await Deno.lstat(`${place(3)}/full`)).isDirectory);
+    // Nor does it when all are counted because room is short.
+    const small = serve();
+    await small.server.handle({ type: "open", options: { ...options, maxBytes: 700 } });
+    await small.server.handle({ type: "write", key: digest(6), image: image(100) });
+    assertEquals([small.answers.at(-1)?.type === "written", small.warnings], [true, []]);
+    assert((await Deno.lstat(place(6))).isFile);
+  }));
+
+Deno.test("a disk that is full when the server starts is told once, and the pages that are there are read", () =>
+  withFolder(async (folder) => {
+    const options = await optionsFor(folder);
+    const first = serve();
+    await first.server.handle({ type: "open", options });
+    await first.server.handle({ type: "write", key: digest(1), image: image(100) });
+    const write = Deno.writeTextFile;
+    const { server, answers, warnings } = serve();
+    Deno.writeTextFile = () => Promise.reject(new Error("No space left on device (os error 28)"));
+    try {
+      await server.handle({ type: "open", options });
+    } finally {
+      Deno.writeTextFile = write;
+    }
+    await server.handle({ type: "write", key: digest(2), image: image(100) });
+    await server.handle({ type: "read", id: 1, key: digest(1) });
+    const [page] = answers.flatMap((answer) => answer.type === "page" ? [answer.image] : []);
+    assertEquals(spelled(page!), spelled(image(100)));
+    assertEquals(warnings, [
+      "No pages can be written to the prefix cache on the disk, those that are there are used: No space left on device (os error 28)",
+    ]);
   }));
 
 Deno.test("pages are of one library, model, drafter and way to compute: whatever of them differs gives another identity", () =>
@@ -120,6 +212,8 @@ Deno.test("pages are of one library, model, drafter and way to compute: whatever
     const [tensor] = model.tensors;
     const drafter = { kind: "mtp", spec: model, capture: { kind: "final" }, numDraftTokens: 3, maskTokenId: null } as const;
     const different = [
+      { build: { kernels: "mlx" } },
+      { build: { kernels: "avx2", mlx: "1" } },
       { isBatchInvariant: true },
       { model: { ...model, config: { layers: 2 } } },
       { model: { ...model, tensors: [{ ...tensor!, offset: 1 }] } },

@@ -1,5 +1,5 @@
 /** A page on the disk is either what was written or nothing. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { digest, files, HEADER_BYTES, image, open, pathOf, spelled, withFolder } from "./pages.ts";
 
@@ -64,7 +64,7 @@ Deno.test("a page under the name of another one is none, whether of the same mod
 Deno.test("a page is written once, unless the new one holds what that on the disk lacks", () =>
   withFolder(async (folder) => {
     const pages = open(folder);
-    const write = async (parts: Parameters<typeof image>[2]): Promise<boolean> => await pages.write(KEY, image(50, 1, parts)) > 0;
+    const write = async (parts: Parameters<typeof image>[2]): Promise<boolean> => (await pages.write(KEY, image(50, 1, parts)) ?? 0) > 0;
     assertEquals(await write({ hasState: false }), true);
     assertEquals(await write({ hasState: false }), false);
     assertEquals(await write({ hasState: true }), true);
@@ -88,7 +88,24 @@ Deno.test({
       assertEquals([await mode(pathOf(pages, KEY)), await mode(`${folder}/${pages.model}`)], [0o600, 0o700]);
       // The page cannot take the place of a folder.
       await Deno.mkdir(`${pathOf(pages, digest(9))}/inside`, { recursive: true });
-      await assertRejects(() => pages.write(digest(9), image(50)));
+      assertEquals(await pages.write(digest(9), image(50)), null);
       assertEquals([...(await files(folder)).keys()], [pathOf(pages, KEY)]);
     }),
 });
+
+Deno.test("a page that the disk cannot read any more is removed; one that cannot be opened just now is not there this time", () =>
+  withFolder(async (folder) => {
+    const pages = open(folder);
+    await pages.write(KEY, image(50));
+    const openFile = Deno.open;
+    const found: unknown[] = [];
+    try {
+      for (const code of ["EMFILE", "EIO"]) {
+        Deno.open = () => Promise.reject(Object.assign(new Error(code), { code }));
+        found.push([await pages.read(KEY), (await files(folder)).size]);
+      }
+    } finally {
+      Deno.open = openFile;
+    }
+    assertEquals(found, [[null, 1], [null, 0]]);
+  }));

@@ -80,10 +80,25 @@ Deno.test("a page that is too large, or for which the disk has no room to spare,
     await tight.write(digest(1), image(1000));
     freeBytes = 2 ** 28 - 1e6;
     await assertRejects(() => tight.write(digest(2), image(3000)), Error, "There is no room");
-    // Not even the pages that are there may stay.
-    assertEquals((await files(folder)).size, 0);
+    await assertRejects(() => tight.space.probe(), Error, "There is no room");
+    // Without all pages that are there it would not fit, either: they stay, and are read.
+    assert(await tight.read(digest(1)) !== null);
+    freeBytes = 2 ** 28 + 500;
+    await tight.space.probe();
+    await tight.write(digest(2), image(1400));
+    assertEquals([await tight.read(digest(1)), (await files(folder)).size], [null, 1]);
     freeBytes = 1e12;
-    assertEquals(await tight.write(digest(2), image(3000)), 3160);
+    assertEquals(await tight.write(digest(3), image(3000)), 3160);
+  }));
+
+Deno.test("of servers with different sizes on one folder the smallest counts, as soon as its server has counted", () =>
+  withFolder(async (folder) => {
+    const [large, small] = [open(folder, MAX_BYTES), open(folder, MAX_BYTES / 4)];
+    for (let i = 0; i < 10; i++) await large.write(digest(i), image(2000));
+    await small.space.count();
+    assertEquals(await heldBytes(folder), small.space.heldBytes);
+    assert(small.space.heldBytes <= MAX_BYTES / 4 && small.space.heldBytes > 0, `${small.space.heldBytes} bytes are held`);
+    assert(await small.read(digest(9)) !== null);
   }));
 
 Deno.test("the size that is told is that of the folder, once it was counted", () =>

@@ -45,8 +45,13 @@ export async function files(folder: string): Promise<Map<string, number>> {
   const found = new Map<string, number>();
   for await (const { name, isDirectory } of Deno.readDir(folder)) {
     const path = join(folder, name);
-    if (!isDirectory) found.set(path, (await Deno.stat(path)).size);
-    else for (const [inner, bytes] of await files(path)) found.set(inner, bytes);
+    if (isDirectory) {
+      for (const [inner, bytes] of await files(path)) found.set(inner, bytes);
+      continue;
+    }
+    // A page that is being written may have got its name meanwhile.
+    const info = await Deno.stat(path).catch(() => null);
+    if (info !== null) found.set(path, info.size);
   }
   return found;
 }
