@@ -48,8 +48,12 @@ function memoryReadings(engine: EngineFigures): Reading[] {
   return [
     gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
     gauge("rowlock_kv_bytes", "Bytes that the KV cache takes: of a sparse one those of the rows' tokens.", () => engine.stats.kvBytes),
-    gauge("rowlock_mlx_active_bytes", "Bytes that MLX holds.", () => engine.stats.mlxActiveBytes),
-    gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has held.", () => engine.stats.mlxPeakBytes),
+    gauge(
+      "rowlock_mlx_active_bytes",
+      "Bytes that MLX has asked for; of a sparse KV cache the whole, what is used of it is in rowlock_kv_bytes.",
+      () => engine.stats.mlxActiveBytes,
+    ),
+    gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has asked for.", () => engine.stats.mlxPeakBytes),
     gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
   ];
 }
