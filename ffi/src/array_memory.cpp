@@ -10,20 +10,11 @@
 
 #include "mlx/allocator.h"
 #include "mlx/array.h"
+#include "mlx_dtype.hpp"
 
 namespace {
 
 namespace mx = mlx::core;
-
-mx::Dtype dtype_of(mlx_dtype dtype) {
-  switch (dtype) {
-    case MLX_UINT8: return mx::uint8;
-    case MLX_UINT32: return mx::uint32;
-    case MLX_FLOAT16: return mx::float16;
-    case MLX_BFLOAT16: return mx::bfloat16;
-    default: return mx::float32;
-  }
-}
 
 uintptr_t page_bytes() {
   static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

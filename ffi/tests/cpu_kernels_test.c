@@ -24,7 +24,7 @@ static uint8_t* make_weights(weight_type type, int n, int k) {
     for (int i = 0; i < k && type == WEIGHTS_F32; i++) ((float*)row)[i] = uniform();
     for (int i = 0; i < k && type == WEIGHTS_F16; i++) ((uint16_t*)row)[i] = float_to_half(uniform());
     for (int i = 0; i < k && type == WEIGHTS_BF16; i++) ((uint16_t*)row)[i] = float_to_bfloat(uniform());
-    block_kind kind = (block_kind)(type < WEIGHTS_BLOCKS_4 ? BLOCKS_NONE : type - WEIGHTS_BLOCKS_4 + BLOCKS_4);
+    block_kind kind = weight_blocks(type);
     for (int i = 0; kind != BLOCKS_NONE && i < k / BLOCK_VALUES; i++) {
       value_group g;
       for (int v = 0; v < BLOCK_VALUES; v++) g.values[v] = (uint8_t)(next_random() & (kind == BLOCKS_4 ? 15 : 255));

@@ -1,12 +1,12 @@
 /** Runs of engine cores over pages that outlive them. */
-import { assert, assertEquals } from "@std/assert";
+import { assert } from "@std/assert";
 import type { PageImage } from "../../src/engine/backend.ts";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { PAGE_TOKENS } from "../../src/engine/prefix_cache.ts";
 import { FakeBackend } from "./fake_backend.ts";
 import { FakeDisk, finishWithDisk } from "./fake_disk.ts";
-import { CoreRun, LIMITS, solo, tokensOf } from "./requests.ts";
+import { CoreRun, LIMITS } from "./requests.ts";
 
 export const PAGE_BYTES = 8 * PAGE_TOKENS;
 
@@ -45,16 +45,4 @@ export class DiskRun extends CoreRun {
       this.disk.finishWrites();
     }
   }
-}
-
-export function prompt(length: number, seed = 1): number[] {
-  return Array.from({ length }, (_, i) => (i * i * 7 + seed * i + 3) % 200);
-}
-
-export function cachedTokens(run: CoreRun, id: string): number {
-  return run.answers.get(id)?.updates.find(({ cachedTokens }) => cachedTokens !== undefined)?.cachedTokens ?? 0;
-}
-
-export function checkTexts(run: CoreRun, requests: readonly GenerateRequest[]): void {
-  for (const one of requests) assertEquals(run.tokens(one.id), tokensOf(solo(one)), one.id);
 }

@@ -2,7 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { PageImage } from "../../src/engine/backend.ts";
 import { diskMemoryBytes } from "../../src/engine/prefix_disk.ts";
-import { cachedTokens, checkTexts, DiskRun, prompt } from "./disk_run.ts";
+import { DiskRun } from "./disk_run.ts";
+import { cachedTokens, checkTexts, prompt } from "./prefix_plans.ts";
 import { request } from "./requests.ts";
 
 Deno.test("pages are asked for within a budget of memory, whoever asks, and rows that leave give it back", () => {

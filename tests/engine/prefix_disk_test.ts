@@ -4,8 +4,9 @@ import fc from "fast-check";
 import type { PageImage } from "../../src/engine/backend.ts";
 import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { STALL_MS } from "../../src/engine/prefix_disk.ts";
-import { cachedTokens, checkTexts, DiskRun, prompt } from "./disk_run.ts";
-import { finishOf, request, samplings, solo, tokensOf } from "./requests.ts";
+import { DiskRun } from "./disk_run.ts";
+import { cachedTokens, checkPlannedTexts, checkTexts, plannedRequests, prefixPlans, prompt, submitPlanned } from "./prefix_plans.ts";
+import { request } from "./requests.ts";
 
 for (const [what, isRecurrent] of [["keys and values", false], ["recurrent states", true]] as const) {
   Deno.test(`with ${what}, a new engine takes from the disk what one before it has left, and computes only the rest`, () => {
@@ -31,20 +32,10 @@ for (const [what, isRecurrent] of [["keys and values", false], ["recurrent state
 
 Deno.test("texts are those of rows alone, whatever the disk holds, loses, mixes up in size or is late with, through any restarts", () => {
   let numHits = 0;
-  const shape = fc.record({
-    common: fc.constantFrom(0, 60, 64, 70, 130, 200),
-    tail: fc.integer({ min: 1, max: 90 }),
-    maxTokens: fc.integer({ min: 0, max: 80 }),
-    sampling: samplings,
-    promptLogprobs: fc.constantFrom(-1, -1, -1, 1),
-    cacheSalt: fc.constantFrom("", "", "tenant"),
-    cancelAfter: fc.constantFrom(-1, -1, 0, 3, 20),
-    stepsBefore: fc.nat(20),
-  }, { noNullPrototype: true });
   const delays = fc.record({ reads: fc.nat(3), writes: fc.nat(2), ms: fc.constantFrom(0, 1, 90) }, { noNullPrototype: true });
   fc.assert(
     fc.property(
-      fc.array(fc.array(shape, { minLength: 1, maxLength: 5 }), { minLength: 2, maxLength: 3 }),
+      fc.array(fc.array(prefixPlans, { minLength: 1, maxLength: 5 }), { minLength: 2, maxLength: 3 }),
       fc.array(delays, { minLength: 1, maxLength: 30 }),
       fc.constantFrom(1, 3, 7, 1000),
       fc.boolean(),
@@ -53,36 +44,19 @@ Deno.test("texts are those of rows alone, whatever the disk holds, loses, mixes 
         const pages = new Map<string, PageImage>();
         for (const shapes of lives) {
           const run = DiskRun.start(pages, { numPages, isRecurrent });
-          const requests = shapes.map(({ common, tail, maxTokens, sampling, promptLogprobs, cacheSalt }, i) =>
-            request(`r${i}`, { promptIds: [...prompt(common), ...prompt(tail, i + 2)], maxTokens, sampling, promptLogprobs, cacheSalt })
-          );
-          const cancels: { id: string; step: number }[] = [];
-          let numSteps = 0;
-          const step = (): void => {
-            for (const { id } of cancels.filter((cancel) => cancel.step === numSteps)) run.core.cancel(id);
-            run.step();
-            run.core.prefixes.checkIntegrity();
-            const { reads, writes, ms } = pace[numSteps++ % pace.length]!;
+          const requests = plannedRequests(shapes);
+          const step = submitPlanned(run, shapes, requests, (numSteps) => {
+            const { reads, writes, ms } = pace[numSteps % pace.length]!;
             run.nowMs += ms;
             run.disk.answerReads(reads);
             run.disk.finishWrites(writes);
-          };
-          for (const [i, { cancelAfter, stepsBefore }] of shapes.entries()) {
-            run.submit(requests[i]!);
-            if (cancelAfter >= 0) cancels.push({ id: `r${i}`, step: numSteps + cancelAfter });
-            for (let n = 0; n < stepsBefore; n++) step();
-          }
+          });
           // A disk that never answers is given up in time.
           while (run.core.hasWork) {
             step();
             run.nowMs += 10;
           }
-          for (const one of requests) {
-            const answer = run.answers.get(one.id);
-            const alone = tokensOf(solo(one));
-            const isCut = finishOf(answer) === "cancelled";
-            assertEquals(tokensOf(answer), isCut ? alone.slice(0, tokensOf(answer).length) : alone, one.id);
-          }
+          checkPlannedTexts(run, requests);
           run.settle();
           numHits += Number((run.core.stats().prefix?.disk?.hitTokens ?? 0) > 0);
           assertEquals(run.backend.pages.size, run.core.prefixes.figures()?.pages);

@@ -2,10 +2,10 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { EngineCore } from "../../src/engine/engine_core.ts";
-import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { PAGE_TOKENS } from "../../src/engine/prefix_cache.ts";
 import { BREAKING_TOKEN, FakeBackend, type FakeFaults } from "./fake_backend.ts";
-import { CoreRun, finishOf, LIMITS, request, samplings, solo, tokensOf } from "./requests.ts";
+import { cachedTokens, checkPlannedTexts, checkTexts, plannedRequests, prefixPlans, prompt, submitPlanned } from "./prefix_plans.ts";
+import { CoreRun, LIMITS, request } from "./requests.ts";
 
 const PAGE_BYTES = 8 * PAGE_TOKENS;
 
@@ -17,18 +17,6 @@ function withCache(options: { readonly numPages?: number; readonly faults?: Fake
   const backend = new FakeBackend(faults);
   backend.isRecurrent = isRecurrent;
   return { run: CoreRun.with(backend, { prefixCacheBytes: numPages * PAGE_BYTES }), backend };
-}
-
-function prompt(length: number, seed = 1): number[] {
-  return Array.from({ length }, (_, i) => (i * i * 7 + seed * i + 3) % 200);
-}
-
-function cachedTokens(run: CoreRun, id: string): number {
-  return run.answers.get(id)?.updates.find(({ cachedTokens }) => cachedTokens !== undefined)?.cachedTokens ?? 0;
-}
-
-function checkTexts(run: CoreRun, requests: readonly GenerateRequest[]): void {
-  for (const one of requests) assertEquals(run.tokens(one.id), tokensOf(solo(one)), one.id);
 }
 
 const MODELS = [["keys and values", false], ["recurrent states", true]] as const;
@@ -83,46 +71,17 @@ for (const [what, isRecurrent] of MODELS) {
 
 Deno.test("texts are those of rows alone, whatever is shared, evicted, cancelled or recurrent", () => {
   let numHits = 0;
-  const shape = fc.record({
-    common: fc.constantFrom(0, 60, 64, 70, 130, 200),
-    tail: fc.integer({ min: 1, max: 90 }),
-    maxTokens: fc.integer({ min: 0, max: 80 }),
-    sampling: samplings,
-    promptLogprobs: fc.constantFrom(-1, -1, -1, 1),
-    cacheSalt: fc.constantFrom("", "", "tenant"),
-    cancelAfter: fc.constantFrom(-1, -1, 0, 3, 20),
-    stepsBefore: fc.nat(20),
-  }, { noNullPrototype: true });
   fc.assert(
     fc.property(
-      fc.array(shape, { minLength: 1, maxLength: 9 }),
+      fc.array(prefixPlans, { minLength: 1, maxLength: 9 }),
       fc.constantFrom(0, 1, 3, 7, 1000),
       fc.boolean(),
       (shapes, numPages, isRecurrent) => {
         const { run, backend } = withCache({ numPages, isRecurrent });
-        const requests = shapes.map(({ common, tail, maxTokens, sampling, promptLogprobs, cacheSalt }, i) =>
-          request(`r${i}`, { promptIds: [...prompt(common), ...prompt(tail, i + 2)], maxTokens, sampling, promptLogprobs, cacheSalt })
-        );
-        const cancels: { id: string; step: number }[] = [];
-        let numSteps = 0;
-        const step = (): void => {
-          for (const { id } of cancels.filter((cancel) => cancel.step === numSteps)) run.core.cancel(id);
-          run.step();
-          run.core.prefixes.checkIntegrity();
-          numSteps++;
-        };
-        for (const [i, { cancelAfter, stepsBefore }] of shapes.entries()) {
-          run.submit(requests[i]!);
-          if (cancelAfter >= 0) cancels.push({ id: `r${i}`, step: numSteps + cancelAfter });
-          for (let n = 0; n < stepsBefore; n++) step();
-        }
+        const requests = plannedRequests(shapes);
+        const step = submitPlanned(run, shapes, requests);
         while (run.core.hasWork) step();
-        for (const one of requests) {
-          const answer = run.answers.get(one.id);
-          const alone = tokensOf(solo(one));
-          const isCut = finishOf(answer) === "cancelled";
-          assertEquals(tokensOf(answer), isCut ? alone.slice(0, tokensOf(answer).length) : alone, one.id);
-        }
+        checkPlannedTexts(run, requests);
         const figures = run.core.prefixes.figures();
         numHits += Number((figures?.hitTokens ?? 0) > 0);
         assertEquals(backend.pages.size, figures?.pages ?? 0);

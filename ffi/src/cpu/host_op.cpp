@@ -15,6 +15,7 @@ extern "C" {
 #include "mlx/array.h"
 #include "mlx/backend/cpu/encoder.h"
 #include "mlx/primitives.h"
+#include "../mlx_dtype.hpp"
 
 namespace {
 
@@ -61,16 +62,6 @@ class HostOp : public mx::UnaryPrimitive {
 };
 
 mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
-
-mx::Dtype dtype_of(mlx_dtype dtype) {
-  switch (dtype) {
-    case MLX_UINT8: return mx::uint8;
-    case MLX_INT32: return mx::int32;
-    case MLX_FLOAT16: return mx::float16;
-    case MLX_BFLOAT16: return mx::bfloat16;
-    default: return mx::float32;
-  }
-}
 
 mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
                mx::Shape shape, mx::Dtype dtype, bool is_in_place) {

@@ -14,6 +14,13 @@ enum { MIN_SHARED_WORK = 1 << 16, PARTS_PER_THREAD = 4 };
 /* A panel of 4 columns × PANEL_VALUES lies in the first-level cache, x's rows of a tile in the second-level one. */
 enum { COLUMNS = 4, PANEL_VALUES = 1536, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64 };
 
+/* X(name, bytes of a unit) for every weight_type, in its order. */
+#define FOR_EACH_WEIGHT_TYPE(X)                                                                       \
+  X(f32, 128)                                                                                         \
+  X(f16, 64)                                                                                          \
+  X(bf16, 64)                                                                                         \
+  X(blocks_4, sizeof(block_4)) X(blocks_8, sizeof(block_8)) X(blocks_8_halves, sizeof(block_8_halves))
+
 typedef struct call {
   const product_weights* w;
   size_t row_bytes;
@@ -29,7 +36,7 @@ typedef float eight_lanes __attribute__((vector_size(32), aligned(4), may_alias)
 size_t weight_row_bytes(weight_type type, int k) {
   if (type == WEIGHTS_F32) return 4 * (size_t)k;
   if (type == WEIGHTS_F16 || type == WEIGHTS_BF16) return 2 * (size_t)k;
-  return (size_t)k / BLOCK_VALUES * block_bytes((block_kind)(type - WEIGHTS_BLOCKS_4 + BLOCKS_4));
+  return (size_t)k / BLOCK_VALUES * block_bytes(weight_blocks(type));
 }
 
 /* `count` values from `first`, a multiple of 32; for blocks the count is one too. */
@@ -41,7 +48,7 @@ static void plain_values(const call* p, const uint8_t* row, int first, int count
   else if (type == WEIGHTS_BF16)
     for (int i = 0; i < count; i++) values[i] = bfloat_to_float(read_u16(row + 2 * (size_t)(first + i)));
   else {
-    block_kind kind = (block_kind)(type - WEIGHTS_BLOCKS_4 + BLOCKS_4);
+    block_kind kind = weight_blocks(type);
     blocks_to_floats(kind, row + (size_t)first / BLOCK_VALUES * block_bytes(kind), (size_t)count / BLOCK_VALUES, values);
   }
 }

@@ -21,6 +21,11 @@ typedef struct product_weights {
   size_t row_bytes; /* from one row to the next; 0: they follow each other */
 } product_weights;
 
+/* The blocks that such weights are made of; BLOCKS_NONE for dense ones. */
+static inline block_kind weight_blocks(weight_type type) {
+  return type < WEIGHTS_BLOCKS_4 ? BLOCKS_NONE : (block_kind)(type - WEIGHTS_BLOCKS_4 + BLOCKS_4);
+}
+
 size_t weight_row_bytes(weight_type type, int k);
 
 /* y[m, n] (rows `ldy` apart) from x[m, k] (rows `ldx` apart); adds `bias` [n] unless it is NULL. Shared among the workers. */

@@ -130,17 +130,12 @@ TARGET static inline void NAME(finish)(const call* p, NAME(vector) sums[][COLUMN
 #endif
 #if FUSED_ROWS == 4
 #define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES) FUSED(TYPE, 3, UNIT_BYTES) FUSED(TYPE, 4, UNIT_BYTES)
-#define FUSED_NAMES(TYPE) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2), NAME(fused_##TYPE##_3), NAME(fused_##TYPE##_4)}
+#define FUSED_NAMES(TYPE, UNIT_BYTES) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2), NAME(fused_##TYPE##_3), NAME(fused_##TYPE##_4)},
 #else
 #define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES)
-#define FUSED_NAMES(TYPE) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2)}
+#define FUSED_NAMES(TYPE, UNIT_BYTES) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2)},
 #endif
-FUSED_TYPE(f32, 128)
-FUSED_TYPE(f16, 64)
-FUSED_TYPE(bf16, 64)
-FUSED_TYPE(blocks_4, sizeof(block_4))
-FUSED_TYPE(blocks_8, sizeof(block_8))
-FUSED_TYPE(blocks_8_halves, sizeof(block_8_halves))
+FOR_EACH_WEIGHT_TYPE(FUSED_TYPE)
 
 typedef void (*NAME(fused))(const call* p, const uint8_t* const* w, NAME(vector) sums[][COLUMNS]);
 
@@ -152,8 +147,7 @@ TARGET static void NAME(column_rows)(const call* p, int column, const uint8_t** 
 }
 
 TARGET static void NAME(fused_columns)(const call* p, int column, int columns) {
-  static const NAME(fused) kernels[][FUSED_ROWS] = {FUSED_NAMES(f32), FUSED_NAMES(f16), FUSED_NAMES(bf16), FUSED_NAMES(blocks_4),
-                                                    FUSED_NAMES(blocks_8), FUSED_NAMES(blocks_8_halves)};
+  static const NAME(fused) kernels[][FUSED_ROWS] = {FOR_EACH_WEIGHT_TYPE(FUSED_NAMES)};
   const uint8_t* w[COLUMNS];
   NAME(vector) sums[FUSED_ROWS][COLUMNS] = {{{0}}};
   NAME(column_rows)(p, column, w);
@@ -189,12 +183,8 @@ TARGET static void NAME(fused_columns)(const call* p, int column, int columns) {
       if (i < count) NAME(last_unit)(p, w[c], first + i, out + i);                                                            \
     }                                                                                                                         \
   }
-MAKE_PANEL(f32, 128)
-MAKE_PANEL(f16, 64)
-MAKE_PANEL(bf16, 64)
-MAKE_PANEL(blocks_4, sizeof(block_4))
-MAKE_PANEL(blocks_8, sizeof(block_8))
-MAKE_PANEL(blocks_8_halves, sizeof(block_8_halves))
+FOR_EACH_WEIGHT_TYPE(MAKE_PANEL)
+#define PANEL_NAME(TYPE, UNIT_BYTES) NAME(panel_##TYPE),
 typedef void (*NAME(make_panel))(const call* p, const uint8_t* const* w, int first, int count, float* panel);
 
 /* sums[m][c] += x[m, :] · panel[c, :] for ROWS rows; `count` is a multiple of LANES. */
@@ -253,8 +243,7 @@ TARGET static void NAME(tile_in_pieces)(const call* p, NAME(make_panel) make_pan
 }
 
 TARGET static void NAME(tile)(const call* p, int top, int bottom, int column, int columns) {
-  static const NAME(make_panel) panels[] = {NAME(panel_f32), NAME(panel_f16), NAME(panel_bf16), NAME(panel_blocks_4), NAME(panel_blocks_8),
-                                            NAME(panel_blocks_8_halves)};
+  static const NAME(make_panel) panels[] = {FOR_EACH_WEIGHT_TYPE(PANEL_NAME)};
   static const NAME(whole) wholes[] = {NAME(whole_1), NAME(whole_2), NAME(whole_3), NAME(whole_4)};
   const uint8_t* w[COLUMNS];
   float panel[COLUMNS * PANEL_STRIDE] __attribute__((aligned(64)));
@@ -281,6 +270,7 @@ TARGET static void NAME(columns)(const call* p, int first, int last) {
 
 #undef DOT
 #undef MAKE_PANEL
+#undef PANEL_NAME
 #undef FUSED
 #undef FUSED_UNIT
 #undef FUSED_COLUMN
