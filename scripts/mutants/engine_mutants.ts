@@ -251,4 +251,28 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
     replace: "",
     test: "tests/engine/scheduler_test.ts",
   },
+  {
+    file: "src/engine/sequence.ts",
+    find: "this.#hasUndrawn = true;",
+    replace: "",
+    test: "tests/engine/speculation_test.ts",
+  },
+  {
+    file: "src/engine/engine_server.ts",
+    find: "Atomics.load(this.#numUnread, 0) === 0",
+    replace: "true",
+    test: "tests/engine/engine_server_test.ts",
+  },
+  {
+    file: "src/engine/engine_core.ts",
+    find: "    const report = new StepReport();\n    this.#land(report);\n    this.budget.limit(memoryBytes);",
+    replace: "    const report = new StepReport();\n    this.budget.limit(memoryBytes);",
+    test: "tests/engine/engine_server_test.ts",
+  },
+  {
+    file: "src/engine/engine_core.ts",
+    find: "    this.#dropFlight();\n    const sequences",
+    replace: "    const sequences",
+    test: "tests/engine/engine_server_test.ts",
+  },
 ];

@@ -66,27 +66,32 @@ def frequent_tokens(samples: list[Sample], count: int) -> torch.Tensor:
 
 def load_features(target: Target, samples: list[Sample], layers: list[int], folder: Path) -> Features:
     """Computed in chunks that are kept in `folder`: a run that was interrupted, or began before all text was there, goes on."""
-    chunks: list[Features] = []
+    features = empty_features(target, sum(len(sample.tokens) for sample in samples), len(layers))
     for start in range(0, len(samples), CHUNK_SAMPLES):
         chunk = samples[start : start + CHUNK_SAMPLES]
         key = [len(chunk), sum(len(sample.tokens) for sample in chunk), layers]
         path = folder / f"features-{start}.pt"
         stored = torch.load(path) if path.exists() else None
         if stored is None or stored["key"] != key:
-            features = compute_features(target, chunk, layers)
-            stored = {"key": key, "features": [features.captured, features.final, features.log_sum]}
+            computed = compute_features(target, chunk, layers)
+            stored = {"key": key, "features": [computed.captured, computed.final, computed.log_sum]}
             torch.save(stored, path)
             print(f"features of {start + len(chunk)} of {len(samples)} samples", flush=True)
-        chunks.append(Features(*stored["features"]))
-    return Features(*(torch.cat(parts) for parts in zip(*((chunk.captured, chunk.final, chunk.log_sum) for chunk in chunks))))
+        for all_chunks, part in zip((features.captured, features.final, features.log_sum), stored["features"]):
+            all_chunks[chunk[0].first :][: key[1]] = part
+    return features
+
+
+def empty_features(target: Target, num_positions: int, num_layers: int) -> Features:
+    hidden = target.config["hidden_size"]
+    return Features(torch.empty(num_positions, hidden * num_layers, dtype=torch.float16), torch.empty(num_positions, hidden, dtype=torch.float16),
+                    torch.empty(num_positions))
 
 
 @torch.no_grad()
 def compute_features(target: Target, samples: list[Sample], layers: list[int]) -> Features:
     origin = samples[0].first
-    total, hidden = sum(len(sample.tokens) for sample in samples), target.config["hidden_size"]
-    features = Features(torch.empty(total, hidden * len(layers), dtype=torch.float16), torch.empty(total, hidden, dtype=torch.float16),
-                        torch.empty(total))
+    features = empty_features(target, sum(len(sample.tokens) for sample in samples), len(layers))
     for group in groups_by_length(samples, 2048, random.Random(0)):
         tokens = torch.nn.utils.rnn.pad_sequence([sample.tokens for sample in group], batch_first=True)
         captured, final = target.forward(tokens, layers)

@@ -34,14 +34,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=280_000, help="stop after as many answered tokens")
     parser.add_argument("--max-tokens", type=int, default=300, help="of one answer")
     parser.add_argument("--max-minutes", type=float, default=25)
+    parser.add_argument("--parallel", type=int, default=32, help="requests at a time")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.max_minutes
     num_tokens, index = 0, 0
     pending: set[Future] = set()
-    with open(options.out, "w") as out, ThreadPoolExecutor(16) as pool:
+    with open(options.out, "w") as out, ThreadPoolExecutor(options.parallel) as pool:
         while num_tokens < options.tokens and time.monotonic() < end:
-            while len(pending) < 16:
+            while len(pending) < options.parallel:
                 pending.add(pool.submit(answer, options.url, request_of(index, options.seed, options.max_tokens)))
                 index += 1
             done, pending = wait(pending, return_when=FIRST_COMPLETED)

@@ -24,7 +24,12 @@ export function advance(core: EngineCore, plan: StepPlan, report: StepReport): v
     }
     logitsRow += outputs;
     sequence.advanceCache(count - numDrafts);
-    const update = sequence.outcome === null ? takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs, verified) : null;
+    if (sequence.outcome !== null) {
+      // It has left while the device was at work, or what it asks of the host went wrong.
+      sequence.skipDraw();
+      continue;
+    }
+    const update = takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs, verified);
     if (update === null) continue;
     report.updates.push(update);
     report.numGeneratedTokens += update.tokens.length;

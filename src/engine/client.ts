@@ -5,6 +5,7 @@ import {
   type EngineStats,
   type FromEngine,
   type GenerateRequest,
+  type MessageCount,
   NO_STATS,
   type RowUpdate,
   type ToEngine,
@@ -33,6 +34,7 @@ export class EngineClient implements Engine {
   #facts: EngineFacts | null = null;
   #stats = NO_STATS;
   #worker: Worker | null = null;
+  #numUnread = newMessageCount();
   /** "" while requests can be served, else why not. */
   #fault = "The model is loading";
   #isClosed = false;
@@ -136,11 +138,13 @@ export class EngineClient implements Engine {
       if (this.#worker === worker) this.#bury(event.message);
     };
     worker.onmessageerror = () => this.#bury("A message of the engine could not be read");
-    this.#post({ type: "load", options: this.options });
+    this.#numUnread = newMessageCount();
+    this.#post({ type: "load", options: this.options, numUnread: this.#numUnread });
     if (this.#memoryBytes !== null) void this.limitMemory(this.#memoryBytes);
   }
 
   #post(message: ToEngine): void {
+    Atomics.add(this.#numUnread, 0, 1);
     this.#worker?.postMessage(message);
   }
 
@@ -212,4 +216,8 @@ export class EngineClient implements Engine {
     this.#fault += "; it is being started again";
     this.#spawn();
   }
+}
+
+function newMessageCount(): MessageCount {
+  return new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
 }

@@ -11,7 +11,7 @@ import { SamplingBatch } from "./sampling_batch.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { Speculation } from "./speculation.ts";
-import { step } from "./step.ts";
+import { type Flight, land, launch } from "./step.ts";
 import { StepReport } from "./step_report.ts";
 
 export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheBytes" | "memoryBytes">;
@@ -27,6 +27,7 @@ export class EngineCore {
   #stepRows = 0;
   #stepMs = 0;
   #arrivals = 0;
+  #flight: Flight | null = null;
 
   constructor(
     readonly backend: ModelBackend,
@@ -85,38 +86,51 @@ export class EngineCore {
 
   /**
    * Runs one step for all rows. What goes wrong with rows is in the report.
+   * @param launchesNext the next step's forward starts before this one's report is handed out: the device computes while the host tells about
+   * the tokens. Requests that come or leave meanwhile do so one step later.
    * @throws {BackendError} when the cache of a failed row cannot be cleared: no later row would be safe.
    */
-  step(): StepReport {
-    const startMs = this.nowMs();
-    const report = step(this);
-    this.prefixes.writeBehind();
+  step(launchesNext = false): StepReport {
+    const report = new StepReport();
+    this.#flight ??= launch(this, report);
+    const startMs = this.#flight?.startMs ?? this.nowMs();
+    this.#land(report);
     this.#stepMs = this.nowMs() - startMs;
     this.#stepRows = report.numStepRows;
-    if (report.numStepRows > 0) this.#totals.steps++;
-    this.#totals.promptTokens += report.numPromptTokens;
-    this.#totals.generatedTokens += report.numGeneratedTokens;
-    this.#totals.preemptions += report.numPreemptions;
+    if (launchesNext && this.hasWork) this.#flight = launch(this, report);
+    this.prefixes.writeBehind();
+    this.#count(report);
     return report;
   }
 
-  /** Changes the memory that the engine may take. What is too much is given up at once; the report tells of requests that cannot go on. */
+  /** Changes the memory that the engine may take. What is too much is given up at once; the report tells what became of a step on its way. */
   limitMemory(memoryBytes: number): StepReport {
     const report = new StepReport();
+    this.#land(report);
     this.budget.limit(memoryBytes);
     makeRoom(this, report);
-    this.#totals.preemptions += report.numPreemptions;
+    this.#count(report);
     return report;
   }
 
   /** Ends every request. */
   failAll(code: EngineErrorCode, message: string): Failure[] {
+    this.#dropFlight();
     const sequences = [...this.scheduler.rows.sequences, ...this.scheduler.waiting];
     for (const sequence of sequences) sequence.outcome ??= { type: "failed", code, message };
     this.scheduler.leaveQueue();
     this.scheduler.leaveRows();
     for (const sequence of sequences) this.prefixes.leave(sequence);
     return sequences.map(({ id }) => ({ id, code, message }));
+  }
+
+  /** Frees the model; what the device computes just now is waited for and dropped. */
+  close(): void {
+    try {
+      this.#dropFlight();
+    } finally {
+      this.backend.close();
+    }
   }
 
   /** Gives the cache's memory back. @returns false when rows are in it or it was empty. */
@@ -140,6 +154,25 @@ export class EngineCore {
       stepMs: this.#stepMs,
       ...this.backend.memory(),
     };
+  }
+
+  #land(report: StepReport): void {
+    const flight = this.#flight;
+    this.#flight = null;
+    if (flight !== null) land(this, flight, report);
+  }
+
+  #dropFlight(): void {
+    const flight = this.#flight;
+    this.#flight = null;
+    if (flight !== null && flight.plan.numOutputs > 0) this.backend.sample(this.sampling.call);
+  }
+
+  #count(report: StepReport): void {
+    if (report.numStepRows > 0) this.#totals.steps++;
+    this.#totals.promptTokens += report.numPromptTokens;
+    this.#totals.generatedTokens += report.numGeneratedTokens;
+    this.#totals.preemptions += report.numPreemptions;
   }
 }
 

@@ -3,9 +3,10 @@ import { openPrefixDisk } from "./disk/disk_client.ts";
 import type { PageDisk } from "./disk/page_disk.ts";
 import { EngineCore } from "./engine_core.ts";
 import type { Failure } from "./failure.ts";
-import type { EngineOptions, FromEngine, ToEngine } from "./messages.ts";
+import type { EngineOptions, FromEngine, MessageCount, ToEngine } from "./messages.ts";
 import { makeSpeculation } from "./make_speculation.ts";
 import { diskMemoryBytes, STALL_MS } from "./prefix_disk.ts";
+import type { StepReport } from "./step_report.ts";
 import { Turns } from "./turns.ts";
 
 /** An engine that has been without requests for this long gives the cache's memory back. */
@@ -28,6 +29,7 @@ export class EngineServer {
   #diskBytes = 0;
   #isShuttingDown = false;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
+  #numUnread: MessageCount | null = null;
   readonly #turns = new Turns();
 
   constructor(
@@ -37,6 +39,8 @@ export class EngineServer {
   ) {}
 
   handle(message: ToEngine): void {
+    if (message.type === "load") this.#numUnread = message.numUnread ?? null;
+    if (this.#numUnread !== null) Atomics.sub(this.#numUnread, 0, 1);
     try {
       this.#dispatch(message);
     } catch (error) {
@@ -53,7 +57,7 @@ export class EngineServer {
       case "cancel":
         return this.#withCore((core) => core.cancel(message.id));
       case "limit":
-        this.#withCore((core) => this.#postFailures(core.limitMemory(this.#coreBytes(message.memoryBytes)).failures));
+        this.#withCore((core) => this.#tell(core, core.limitMemory(this.#coreBytes(message.memoryBytes)), false));
         return this.port.post({ type: "limited" });
       case "shutdown":
         return this.#shutdown();
@@ -96,12 +100,12 @@ export class EngineServer {
     const core = this.#core;
     if (core === null) return;
     try {
-      const report = core.step();
+      // Who has written meanwhile joins or leaves before the next forward starts.
+      const report = core.step(this.#numUnread !== null && Atomics.load(this.#numUnread, 0) === 0);
       const isWaiting = core.isWaitingForDisk;
       // The next step's turn is asked for first: its messages arrive while this step's are written.
       if (core.hasWork && !isWaiting) this.#wake();
-      this.#postFailures(report.failures);
-      if (!isWaiting || report.updates.length > 0) this.port.post({ type: "step", updates: report.updates, stats: core.stats() });
+      this.#tell(core, report, !isWaiting);
       if (isWaiting) this.#idleTimer = setTimeout(() => this.#wake(), STALL_MS);
       else if (!core.hasWork) this.#sleep(core);
     } catch (error) {
@@ -129,6 +133,12 @@ export class EngineServer {
         this.#die(error);
       }
     }, IDLE_RELEASE_MS);
+  }
+
+  /** @param isStep the message says that a step is over, whatever it has brought. */
+  #tell(core: EngineCore, { failures, updates }: StepReport, isStep: boolean): void {
+    this.#postFailures(failures);
+    if (isStep || updates.length > 0) this.port.post({ type: "step", updates, stats: core.stats() });
   }
 
   /** One message for all requests that failed for the same reason. */
@@ -173,6 +183,6 @@ export class EngineServer {
     const core = this.#core;
     this.#core = null;
     this.#disk?.close();
-    core?.backend.close();
+    core?.close();
   }
 }

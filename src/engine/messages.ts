@@ -80,8 +80,12 @@ export interface SpeculationOptions {
   readonly isCoupled?: boolean;
 }
 
+/** Messages that were posted and not read yet: the sender adds one before each, the reader takes it off. Shared memory, one number. */
+export type MessageCount = Int32Array<SharedArrayBuffer>;
+
 export type ToEngine =
-  | { readonly type: "load"; readonly options: EngineOptions }
+  /** Without `numUnread` a step ends before the next one's forward starts. */
+  | { readonly type: "load"; readonly options: EngineOptions; readonly numUnread?: MessageCount }
   | { readonly type: "submit"; readonly request: GenerateRequest }
   | { readonly type: "cancel"; readonly id: string }
   /** Answered with `limited` when no more than that is held. */

@@ -30,6 +30,7 @@ export class Sequence {
   #numAccepted = 0;
   #canDraft = true;
   #isPreempted = false;
+  #hasUndrawn = false;
 
   /** `arrival` orders sequences first come first served. */
   constructor(readonly request: GenerateRequest, readonly arrival: number, readonly submittedMs: number) {
@@ -127,6 +128,7 @@ export class Sequence {
    */
   preempt(): void {
     this.#cachedLen = 0;
+    this.#hasUndrawn = false;
     this.#numDrafts = 0;
     this.#isPreempted = true;
     if (this.numGenerated === 0) this.#numReused = 0;
@@ -177,7 +179,12 @@ export class Sequence {
    * it may hold NaN.
    */
   get hasSoundCache(): boolean {
-    return this.outcome?.type !== "failed" && this.numGenerated > 0;
+    return this.outcome?.type !== "failed" && this.numGenerated > 0 && !this.#hasUndrawn;
+  }
+
+  /** The cache holds something of the row that no draw will vouch for. */
+  skipDraw(): void {
+    this.#hasUndrawn = true;
   }
 
   /** Why the sequence ends after its newest token, or null. */

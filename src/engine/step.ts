@@ -5,11 +5,16 @@ import { leave } from "./leave.ts";
 import { giveAllUp, hasRoomFor, isShortage, makeRoom } from "./make_room.ts";
 import { prepareSampling } from "./prepare_sampling.ts";
 import type { StepPlan } from "./step_plan.ts";
-import { StepReport } from "./step_report.ts";
+import type { StepReport } from "./step_report.ts";
 
-/** One step: who left goes, who waits joins, one forward and one draw for all rows, who finished goes. */
-export function step(core: EngineCore): StepReport {
-  const report = new StepReport();
+/** A forward that the device computes, and whose rows have not been drawn yet. Until they are, no row may move and no cache may change. */
+export interface Flight {
+  readonly plan: StepPlan;
+  readonly startMs: number;
+}
+
+/** The first half of a step: who left goes, who waits joins, and one forward starts for all rows. null: there is nothing to compute. */
+export function launch(core: EngineCore, report: StepReport): Flight | null {
   leave(core, report);
   admit(core);
   makeRoom(core, report);
@@ -19,24 +24,33 @@ export function step(core: EngineCore): StepReport {
   core.speculation.propose(sequences, core.room.capacity);
   core.prefixes.save(sequences);
   const plan = core.scheduler.schedule(core.prefixes.limitChunk);
-  if (plan.numRows > 0) {
-    try {
-      core.backend.forward(plan);
-      // The device works; meanwhile the host prepares what the rows need of it.
-      prepareSampling(core.sampling, plan);
-      if (plan.numOutputs > 0) core.backend.sample(core.sampling.call);
-      advance(core, plan, report);
-      core.speculation.observe(plan, core.nowMs() - startMs);
-      core.prefixes.saveLast(sequences);
-      core.budget.passStep();
-    } catch (error) {
-      if (isShortage(error)) giveAllUp(core, error, report);
-      else failRows(plan, error);
-    }
+  if (plan.numRows === 0) return null;
+  try {
+    core.backend.forward(plan);
+    // The device works; meanwhile the host prepares what the rows need of it.
+    prepareSampling(core.sampling, plan);
+    return { plan, startMs };
+  } catch (error) {
+    fail(core, plan, error, report);
     report.numStepRows = plan.numRows;
+    leave(core, report);
+    return null;
   }
+}
+
+/** The second half: one draw for all rows, and who finished goes. */
+export function land(core: EngineCore, { plan, startMs }: Flight, report: StepReport): void {
+  try {
+    if (plan.numOutputs > 0) core.backend.sample(core.sampling.call);
+    advance(core, plan, report);
+    core.speculation.observe(plan, core.nowMs() - startMs);
+    core.prefixes.saveLast(core.scheduler.rows.sequences);
+    core.budget.passStep();
+  } catch (error) {
+    fail(core, plan, error, report);
+  }
+  report.numStepRows = plan.numRows;
   leave(core, report);
-  return report;
 }
 
 function admit(core: EngineCore): void {
@@ -54,7 +68,8 @@ function reusePrefixes(core: EngineCore, report: StepReport): void {
   if (sequences.some(({ outcome }) => outcome !== null)) leave(core, report);
 }
 
-function failRows(plan: StepPlan, error: unknown): void {
-  const failure = failureOf(error);
-  for (const { sequence } of plan.stepRows) sequence.outcome = { type: "failed", ...failure };
+/** Ends what the step has not ended, or takes all rows back when it was memory that it wanted. */
+function fail(core: EngineCore, plan: StepPlan, error: unknown, report: StepReport): void {
+  if (isShortage(error)) giveAllUp(core, error, report);
+  else for (const { sequence } of plan.stepRows) sequence.outcome = { type: "failed", ...failureOf(error) };
 }

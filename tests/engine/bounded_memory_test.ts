@@ -73,9 +73,9 @@ Deno.test("a prompt that gives way while it is scored is scored once, from its b
   run.submit(old);
   run.step();
   run.submit(scored);
-  run.core.limitMemory(budgetFor(1000));
+  run.limitMemory(budgetFor(1000));
   while ((run.core.scheduler.find("scored")?.cachedLen ?? 0) < 20) run.step();
-  run.core.limitMemory(budgetFor(200));
+  run.limitMemory(budgetFor(200));
   run.step();
   assertEquals([run.core.scheduler.find("scored")?.slot, run.core.scheduler.find("scored")?.cachedLen], [-1, 0]);
   run.finish();
@@ -88,7 +88,7 @@ Deno.test("what a row that gave way left in its slot, numbers or not, does not r
   run.step();
   run.submit(request("broken", { promptIds: [1, 2, BREAKING_TOKEN, ...Array<number>(380).fill(3)] }));
   while ((run.core.scheduler.find("broken")?.cachedLen ?? 0) < 32) run.step();
-  run.core.limitMemory(budgetFor(1100));
+  run.limitMemory(budgetFor(1100));
   assertEquals([run.core.scheduler.find("broken")?.slot, backend.slots.length], [-1, 4]);
   run.core.cancel("broken");
   run.submit(request("next", { promptIds: [5] })).finish();

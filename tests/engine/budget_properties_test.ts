@@ -83,14 +83,15 @@ for (const [name, Backend] of kinds) {
         const backend = new Backend(budgetFor(plan.numTokens));
         const waiting = [...changes];
         let numSteps = 0;
-        const run = runWithin(plan, backend, ({ core }) => {
+        const run = runWithin(plan, backend, (run) => {
           const [next] = waiting;
           if (next === undefined || numSteps++ < next[0]) return;
           waiting.shift();
           numSteps = 0;
           // What it held before may be more for as long as the call takes.
           backend.limitBytes = Infinity;
-          assertEquals(core.limitMemory(budgetFor(next[1])).failures, []);
+          run.limitMemory(budgetFor(next[1]));
+          assertEquals([...run.answers.values()].map(({ failure }) => failure), [...run.answers.values()].map(() => null));
           backend.limitBytes = budgetFor(next[1]);
           assert(backend.heldBytes <= backend.limitBytes, `${backend.heldBytes} bytes are held after the call, not ${backend.limitBytes}`);
         });

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { PageImage } from "../../src/engine/backend.ts";
 import { EngineServer } from "../../src/engine/engine_server.ts";
-import type { EngineFacts, EngineOptions, FromEngine, GenerateRequest } from "../../src/engine/messages.ts";
+import type { EngineFacts, EngineOptions, FromEngine, GenerateRequest, MessageCount, ToEngine } from "../../src/engine/messages.ts";
 import { diskMemoryBytes, STALL_MS } from "../../src/engine/prefix_disk.ts";
 import { FakeBackend } from "./fake_backend.ts";
 import { FakeDisk } from "./fake_disk.ts";
@@ -174,4 +174,65 @@ Deno.test("what the disk takes counts as the engine's memory: in the least that 
   const limits = messages.flatMap((message) => message.type === "step" ? [message.stats.memoryLimitBytes] : []);
   assertEquals(limits[0], 2 * memoryBytes);
   server.handle({ type: "shutdown" });
+});
+
+/** A server whose calls of the model and messages are kept in the order in which they happen. */
+function tracedServer(): {
+  readonly trace: string[];
+  readonly numUnread: MessageCount;
+  readonly post: (message: ToEngine) => void;
+} {
+  const trace: string[] = [];
+  const backend = new FakeBackend({
+    forward: ({ numRows }) => {
+      trace.push(`forward ${numRows}`);
+      return null;
+    },
+    sample: () => {
+      trace.push("draw");
+      return null;
+    },
+  });
+  const port = { post: ({ type }: FromEngine) => void trace.push(type), close: (): void => {} };
+  const server = new EngineServer(port, () => backend, () => null);
+  const numUnread: MessageCount = new Int32Array(new SharedArrayBuffer(4));
+  const post = (message: ToEngine): void => {
+    Atomics.add(numUnread, 0, 1);
+    server.handle(message);
+  };
+  post({ type: "load", options: OPTIONS, numUnread });
+  return { trace, numUnread, post };
+}
+
+async function untilTrace(trace: readonly string[], isReached: () => boolean): Promise<void> {
+  for (let tries = 0; !isReached(); tries++) {
+    assert(tries < 2000, `What the test waits for does not happen: ${trace}`);
+    await pause(1);
+  }
+}
+
+Deno.test("the next forward starts before a step is told about, unless somebody has written meanwhile: then they are read first", async () => {
+  const { trace, numUnread, post } = tracedServer();
+  post({ type: "submit", request: request("a", { maxTokens: 4 }) });
+  await untilTrace(trace, () => trace.filter((entry) => entry === "step").length === 4);
+  const ahead = ["forward 1", "draw", "forward 1", "step", "draw", "forward 1", "step", "draw", "forward 1", "step", "draw", "step"];
+  assertEquals(trace, ["ready", ...ahead]);
+  trace.length = 0;
+  Atomics.add(numUnread, 0, 1);
+  post({ type: "submit", request: request("b", { maxTokens: 2 }) });
+  await untilTrace(trace, () => trace.filter((entry) => entry === "step").length === 2);
+  assertEquals(trace, ["forward 1", "draw", "step", "forward 1", "draw", "step"]);
+  post({ type: "shutdown" });
+});
+
+Deno.test("a budget that changes and an engine that ends wait for the forward that is on its way, and no token is lost", async () => {
+  const { trace, post } = tracedServer();
+  post({ type: "submit", request: request("a", { maxTokens: 380 }) });
+  await untilTrace(trace, () => trace.at(-1) === "step");
+  post({ type: "limit", memoryBytes: 1e6 });
+  assertEquals(trace.slice(-4), ["step", "draw", "step", "limited"]);
+  await untilTrace(trace, () => trace.at(-1) === "step");
+  const isInFlight = trace.lastIndexOf("draw") < trace.lastIndexOf("forward 1");
+  post({ type: "shutdown" });
+  assertEquals([isInFlight, ...trace.slice(-3)], [true, "draw", "failed", "closed"]);
 });

@@ -59,10 +59,13 @@ export class FakeBackend implements ModelBackend {
   readonly forwards: { slot: number; offset: number; count: number; outputs: number }[][] = [];
   /** One hash of the row's history for each wanted logits row; null where the row is broken. */
   #outputs: (number | null)[] = [];
+  /** Logits were launched and not drawn from: what the cache holds must not change. */
+  #isInFlight = false;
 
   constructor(readonly faults: FakeFaults = {}) {}
 
   resize(slots: number, capacity: number): void {
+    this.#assertLanded("resize");
     if (slots * capacity > (this.faults.maxTokens ?? Infinity)) {
       throw new BackendError(`No memory for ${slots} slots of ${capacity} tokens`, true);
     }
@@ -75,6 +78,7 @@ export class FakeBackend implements ModelBackend {
   }
 
   move(from: number, to: number, length: number): void {
+    this.#assertLanded("move");
     const fault = this.faults.move?.(from, to);
     if (fault) throw new BackendError(fault, false);
     this.numMoves++;
@@ -88,6 +92,7 @@ export class FakeBackend implements ModelBackend {
   }
 
   clear(slot: number): void {
+    this.#assertLanded("clear");
     this.clearedSlots.push(slot);
     this.#slot(slot).fill(GARBAGE);
     this.#states.set(slot, { length: 0, verified: 0 });
@@ -97,10 +102,12 @@ export class FakeBackend implements ModelBackend {
 
   /** What is left there stays, as in the part of a page that cannot be given back. */
   release(slot: number): void {
+    this.#assertLanded("release");
     this.#slot(slot);
   }
 
   keep(slots: readonly number[], kept: readonly number[]): void {
+    this.#assertLanded("keep");
     for (const [i, slot] of slots.entries()) {
       const state = this.#state(slot);
       const count = kept[i] ?? 0;
@@ -111,6 +118,7 @@ export class FakeBackend implements ModelBackend {
   }
 
   savePage(slot: number, start: number, length: number, parts: PageParts): BackendPage {
+    this.#assertLanded("savePage");
     const fault = this.faults.savePage?.(slot, start);
     if (fault) throw new BackendError(fault, true);
     const tokens = this.#slot(slot).slice(start, start + length);
@@ -150,6 +158,7 @@ export class FakeBackend implements ModelBackend {
   }
 
   loadPage(page: BackendPage, slot: number, start: number): void {
+    this.#assertLanded("loadPage");
     const fault = this.faults.loadPage?.(slot, start);
     if (fault) throw new BackendError(fault, false);
     if (!this.pages.has(page)) throw new Error(`Slot ${slot} gets a page that was freed`);
@@ -160,6 +169,7 @@ export class FakeBackend implements ModelBackend {
   }
 
   forward(plan: StepPlan): void {
+    this.#assertLanded("forward");
     const fault = this.faults.forward?.(plan);
     if (fault) throw new BackendError(fault, false);
     this.#outputs = [];
@@ -184,9 +194,11 @@ export class FakeBackend implements ModelBackend {
     }
     if (packed !== plan.numTokens) throw new Error(`Rows take ${packed} of ${plan.numTokens} tokens`);
     this.forwards.push(rows);
+    this.#isInFlight = this.#outputs.length > 0;
   }
 
   sample(call: SampleCall): void {
+    this.#isInFlight = false;
     const fault = this.faults.sample?.(this.numSamples++);
     if (fault) throw new BackendError(fault, false);
     if (call.numRows !== this.#outputs.length) throw new Error(`${call.numRows} rows are sampled, ${this.#outputs.length} have logits`);
@@ -212,6 +224,10 @@ export class FakeBackend implements ModelBackend {
 
   close(): void {
     this.isClosed = true;
+  }
+
+  #assertLanded(call: string): void {
+    if (this.#isInFlight) throw new Error(`${call} is called while a forward is computed`);
   }
 
   #free(page: BackendPage): void {

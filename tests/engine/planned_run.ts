@@ -11,7 +11,8 @@ export interface Arrival {
 }
 
 /**
- * Submits `requests[i]` as `arrivals[i]` says, and steps until the engine has no work left.
+ * Submits `requests[i]` as `arrivals[i]` says, and steps until the engine has no work left. Of three steps two launch the next one before
+ * they end, so that requests come and leave in the middle of forwards and between them.
  * @param step in place of the run's own.
  */
 export function runPlan(
@@ -21,7 +22,9 @@ export function runPlan(
   step: () => void = () => run.step(),
 ): void {
   const cancels: { readonly id: string; steps: number }[] = [];
+  let numSteps = 0;
   const stepAndCancel = (): void => {
+    run.launchesNext = numSteps++ % 3 > 0;
     step();
     for (const cancel of cancels) if (cancel.steps-- === 0) run.core.cancel(cancel.id);
   };

@@ -4,6 +4,7 @@ import { type CoreLimits, EngineCore } from "../../src/engine/engine_core.ts";
 import type { GenerateRequest, RowUpdate } from "../../src/engine/messages.ts";
 import { GREEDY, type SamplingConfig } from "../../src/engine/sampling.ts";
 import type { Failure } from "../../src/engine/failure.ts";
+import type { StepReport } from "../../src/engine/step_report.ts";
 import { FakeBackend } from "./fake_backend.ts";
 
 export const LIMITS: CoreLimits = { maxBatch: 4, maxContext: 400, maxQueue: 100, prefillChunk: 16 };
@@ -41,6 +42,8 @@ export function finishOf(answer: Answer | undefined): string | null {
 /** A core whose answers are collected by request; every step is followed by an integrity check. */
 export class CoreRun {
   readonly answers = new Map<string, Answer>();
+  /** Steps launch the next one's forward before they end. */
+  launchesNext = false;
 
   constructor(readonly core: EngineCore) {}
 
@@ -59,10 +62,11 @@ export class CoreRun {
   }
 
   step(): void {
-    const report = this.core.step();
-    for (const update of report.updates) this.#answer(update.id).updates.push(update);
-    for (const failure of report.failures) this.#answer(failure.id).failure = failure;
-    this.core.scheduler.rows.checkIntegrity();
+    this.#take(this.core.step(this.launchesNext));
+  }
+
+  limitMemory(memoryBytes: number): void {
+    this.#take(this.core.limitMemory(memoryBytes));
   }
 
   /** Steps until there is no work; an engine that does not come to an end is an error. */
@@ -76,6 +80,12 @@ export class CoreRun {
 
   tokens(id: string): number[] {
     return tokensOf(this.answers.get(id));
+  }
+
+  #take({ updates, failures }: StepReport): void {
+    for (const update of updates) this.#answer(update.id).updates.push(update);
+    for (const failure of failures) this.#answer(failure.id).failure = failure;
+    this.core.scheduler.rows.checkIntegrity();
   }
 
   #answer(id: string): Answer {

@@ -45,14 +45,16 @@ export function runCore(backend: TimedBackend, requests: readonly GenerateReques
   for (const request of requests) core.submit(request);
   const steps = { coreMs: [] as number[], launchMs: [] as number[], backendMs: [] as number[], sampleMs: [] as number[] };
   while (core.hasWork) {
+    backend.last.forwardMs = 0;
     const startMs = performance.now();
-    const { failures, numPromptTokens, numGeneratedTokens } = core.step();
+    const { failures, numPromptTokens, numGeneratedTokens } = core.step(true);
     const stepMs = performance.now() - startMs;
     if (failures[0] !== undefined) throw new Error(failures[0].message);
-    if (numPromptTokens > 0 || numGeneratedTokens < requests.length) continue;
+    // The last step launches none after it.
+    if (numPromptTokens > 0 || numGeneratedTokens < requests.length || backend.last.forwardMs === 0) continue;
     steps.coreMs.push(stepMs - backend.last.extraMs);
     steps.launchMs.push(backend.last.launchMs);
-    steps.backendMs.push(backend.last.backendMs);
+    steps.backendMs.push(backend.last.forwardMs + backend.last.sampleMs);
     steps.sampleMs.push(backend.last.sampleMs);
   }
   core.releaseMemory();

@@ -4,12 +4,12 @@ import type { StepPlan } from "../../../src/engine/step_plan.ts";
 import type { SampleCall } from "../../../src/native/step_output.ts";
 import type { ThreadClock } from "../../../src/native/thread_clock.ts";
 
-/** Milliseconds of the last step. */
+/** Milliseconds of the last calls. */
 export interface StepCalls {
   /** Building the graph and launching it: what the engine's thread computes of it. The rest of the call it waits, for MLX takes only a few operations ahead. */
   launchMs: number;
-  /** The whole of forward and draw; without the draw itself this is the launch and the device's time. */
-  backendMs: number;
+  /** The whole call of the forward. */
+  forwardMs: number;
   /** The draw, and the wait for the logits where that was not done before. */
   sampleMs: number;
   /** The wait apart and the copy that comes with it; 0 unless the backend is told to wait for the logits before the draw. */
@@ -19,7 +19,7 @@ export interface StepCalls {
 export class TimedBackend implements ModelBackend {
   readonly facts;
   readonly drafter = null;
-  readonly last: StepCalls = { launchMs: 0, backendMs: 0, sampleMs: 0, extraMs: 0 };
+  readonly last: StepCalls = { launchMs: 0, forwardMs: 0, sampleMs: 0, extraMs: 0 };
   /** Waits for the logits before the draw, so that the two can be told apart. */
   isSplit = false;
   #logits = new Float32Array(0);
@@ -32,7 +32,7 @@ export class TimedBackend implements ModelBackend {
     const [startMs, startCpuMs] = [performance.now(), this.clock.nowMs()];
     this.inner.forward(plan);
     this.last.launchMs = this.clock.nowMs() - startCpuMs;
-    this.last.backendMs = performance.now() - startMs;
+    this.last.forwardMs = performance.now() - startMs;
   }
 
   sample(call: SampleCall): void {
@@ -41,7 +41,6 @@ export class TimedBackend implements ModelBackend {
     const startMs = performance.now();
     this.inner.sample(call);
     this.last.sampleMs = performance.now() - startMs;
-    this.last.backendMs += this.last.sampleMs;
   }
 
   /** Logits can be waited for only by copying them. */
