@@ -27,7 +27,7 @@ What has to be installed is installed before the clock starts.`;
 
 /** Load average above which other programs disturb the figures of a machine with two cores. */
 const MAX_LOAD = 2;
-const LOAD_TIMEOUT_MS = 120_000;
+const LOAD_TIMEOUT_MS = 240_000;
 
 interface Settings {
   readonly names: readonly PeerName[];

@@ -35,7 +35,7 @@ export interface Sizes {
   readonly arrivalSeconds: number;
   readonly numSharing: number;
   readonly sharedPrefix: number;
-  readonly stallPrompt: number;
+  readonly stallPrompts: readonly number[];
 }
 
 export const FULL: Sizes = {
@@ -49,7 +49,7 @@ export const FULL: Sizes = {
   arrivalSeconds: 12,
   numSharing: 8,
   sharedPrefix: 512,
-  stallPrompt: 2048,
+  stallPrompts: [2048, 8000],
 };
 
 export const QUICK: Sizes = {
@@ -64,7 +64,7 @@ export const QUICK: Sizes = {
   arrivalSeconds: 6,
   numSharing: 8,
   sharedPrefix: 256,
-  stallPrompt: 1024,
+  stallPrompts: [1024],
 };
 
 const RATE: Measure = { key: "tokensPerSecond", title: "tokens/s", decimals: 1 };
@@ -98,14 +98,14 @@ export function makeLoads(sizes: Sizes): Load[] {
     ...sizes.ratesPerSecond.map((rate): Load => ({ ...arriving(rate, sizes), isLong: rate < 1 })),
     sharing("shared", `${numSharing} × the same ${sharedPrefix}-token prefix`, sizes, true),
     { ...sharing("unshared", `${numSharing} × a ${sharedPrefix}-token prefix of its own`, sizes, false), isLong: true },
-    stalling(sizes),
+    ...sizes.stallPrompts.map((stallPrompt, i): Load => ({ ...stalling(stallPrompt, sizes), isLong: i > 0 })),
     ...[1, 8].map((numRows) => speculating(numRows, sizes)),
   ];
 }
 
 /** Tokens of the longest request, prompt and answer. */
 export function longestRequest(sizes: Sizes): number {
-  return Math.max(sizes.stallPrompt, sizes.longPrompt + sizes.answer, sizes.prompt + STALLED_ANSWER) + 64;
+  return Math.max(...sizes.stallPrompts, sizes.longPrompt + sizes.answer, sizes.prompt + STALLED_ANSWER) + 64;
 }
 
 function ask(
@@ -177,7 +177,7 @@ function sharing(key: string, title: string, { numSharing, sharedPrefix, prompt 
 }
 
 /** A long prompt comes while rows decode: how long are they silent? */
-function stalling({ prompt, stallPrompt }: Sizes): Load {
+function stalling(stallPrompt: number, { prompt }: Sizes): Load {
   const run = async (context: LoadContext): Promise<Record<string, number>> => {
     const startedMs: number[] = [];
     const firsts: Promise<void>[] = [];
@@ -205,7 +205,7 @@ function stalling({ prompt, stallPrompt }: Sizes): Load {
     return { gapMs: Math.max(...gaps), ttftMs: longTiming.ttftMs };
   };
   return {
-    key: "stall",
+    key: `stall${stallPrompt}`,
     title: `a ${stallPrompt}-token prompt comes while ${STALLED_ROWS} rows decode`,
     measures: [
       { key: "gapMs", title: "their longest gap, ms", decimals: 0 },

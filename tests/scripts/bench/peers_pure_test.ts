@@ -95,7 +95,7 @@ Deno.test("every round starts with another server, long loads run once, and a se
   const dueKeys = (server: string, round: number): string[] =>
     makeLoads(FULL).filter((load) => isDue(load, server, round)).map(({ key }) => key);
   assertEquals(dueKeys("ours", 0), makeLoads(FULL).map(({ key }) => key));
-  assertEquals(dueKeys("mlx-lm", 1), ["one", "greedy1", "greedy5", "greedy8", "greedy16", "seeded8", "poisson1", "shared", "stall"]);
+  assertEquals(dueKeys("mlx-lm", 1), ["one", "greedy1", "greedy5", "greedy8", "greedy16", "seeded8", "poisson1", "shared", "stall2048"]);
   assertEquals(dueKeys("mlx-lm", 0).filter((key) => key.startsWith("speculation")), []);
 });
 
