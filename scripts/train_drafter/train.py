@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     Path(options.work).mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1 if options.workers > 1 else 2)
+    torch.set_num_threads(2)
     if options.workers == 1:
         return train(0, options)
     # All features are there before the workers read them.

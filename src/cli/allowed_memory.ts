@@ -1,5 +1,4 @@
 /** How much memory models may take: what `--memory` says, else a share of what is free. */
-import { NativeLibrary } from "../native/library.ts";
 import { bodyMemoryBytes } from "../server/body_budget.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { sizeText } from "./size_text.ts";
@@ -39,14 +38,4 @@ export function allowedMemory(memory: number | null, freeBytes: number, programB
     modelBytes: total - programBytes,
     text: `memory: ${sizeText(total)} (${source}${warning}), ${sizeText(programBytes)} of it for the program`,
   };
-}
-
-/** What the machine has free, as far as this process may take it. */
-export function freeMemory(libraryPath: string): number {
-  const library = NativeLibrary.open(libraryPath);
-  try {
-    return Math.min(Deno.systemMemoryInfo().available, library.cgroupMemory());
-  } finally {
-    library.close();
-  }
 }

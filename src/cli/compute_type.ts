@@ -2,7 +2,6 @@
 import { UsageError } from "./flags.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import { type HeldType, weightBytes } from "../models/memory_estimate.ts";
-import { NativeLibrary } from "../native/library.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { sizeText } from "./size_text.ts";
 
@@ -81,14 +80,4 @@ function typed(model: LoadedModel, dtype: Dtype, numBytes: number, text: string)
 
 function withConfig(model: LoadedModel, values: Readonly<Record<string, string>>): LoadedModel {
   return { ...model, spec: { ...model.spec, config: { ...model.spec.config, ...values } } };
-}
-
-/** Whether models will run on a GPU. */
-export function hasGpu(libraryPath: string): boolean {
-  const library = NativeLibrary.open(libraryPath);
-  try {
-    return library.buildInfo()["device"] !== "cpu";
-  } finally {
-    library.close();
-  }
 }

@@ -1,10 +1,10 @@
 /** The command `run`: a conversation with a model at the terminal, with an engine in this same process. */
 import { createApp } from "../server/app.ts";
-import { allowedMemory, freeMemory } from "./allowed_memory.ts";
+import { allowedMemory } from "./allowed_memory.ts";
 import { SERVE_FLAGS } from "./arguments.ts";
 import { environmentWarnings } from "./check_environment.ts";
 import { checkDraftFlags, checkOwnDrafter } from "./choose_drafter.ts";
-import { checkComputeFlags, chooseComputeType, hasGpu } from "./compute_type.ts";
+import { checkComputeFlags, chooseComputeType } from "./compute_type.ts";
 import { askApp } from "./chat/chat_client.ts";
 import { ChatLoop } from "./chat/chat_loop.ts";
 import { firstSettings } from "./chat/chat_settings.ts";
@@ -13,6 +13,7 @@ import type { SettingsOf } from "./command.ts";
 import { text } from "./flags.ts";
 import { libraryPath } from "./library_path.ts";
 import { checkMemory } from "./least_memory.ts";
+import { lookAtMachine } from "./machine.ts";
 import { checkModelName, findModel, readModel } from "./model_source.ts";
 import { makePrefixDisk } from "./prefix_disk.ts";
 import { contextNote, DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
@@ -53,8 +54,9 @@ export async function runModel(name: string | null, settings: SettingsOf<typeof 
   const progress = new TerminalProgress();
   for (const warning of environmentWarnings()) progress.note(`rowlock: ${warning}`);
   const nativeLibrary = await libraryPath();
-  const { modelBytes: memoryBytes } = allowedMemory(settings.memory, freeMemory(nativeLibrary));
-  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu: hasGpu(nativeLibrary), memoryBytes };
+  const { freeBytes, isGpu } = lookAtMachine(nativeLibrary);
+  const { modelBytes: memoryBytes } = allowedMemory(settings.memory, freeBytes);
+  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu, memoryBytes };
   const found = await findModel(name, progress);
   checkOwnDrafter(found.path, settings);
   const { model, weightBytes } = chooseComputeType(readModel(found), typing);

@@ -1,13 +1,14 @@
 /** The command `serve`: loads what it is given, serves it, and ends when it is told to. */
 import { type RunningServer, serve as startServer } from "../server/serve.ts";
 import type { PoolMember } from "../server/pooled_model.ts";
-import { allowedMemory, freeMemory, servingBytes } from "./allowed_memory.ts";
+import { allowedMemory, servingBytes } from "./allowed_memory.ts";
 import { readApiKeys } from "./api_keys.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { environmentWarnings } from "./check_environment.ts";
 import { checkDraftFlags } from "./choose_drafter.ts";
 import { checkComputeFlags } from "./compute_type.ts";
 import { libraryPath } from "./library_path.ts";
+import { lookAtMachine } from "./machine.ts";
 import { checkModelName } from "./model_source.ts";
 import { keepOnly } from "./permissions.ts";
 import { requestLog } from "./request_log.ts";
@@ -32,9 +33,10 @@ export async function serve(settings: ServeSettings): Promise<void> {
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
   checkAddress(settings);
-  const { modelBytes, text } = allowedMemory(settings.memory, freeMemory(nativeLibrary), servingBytes(settings));
+  const { freeBytes, isGpu } = lookAtMachine(nativeLibrary);
+  const { modelBytes, text } = allowedMemory(settings.memory, freeBytes, servingBytes(settings));
   console.log(text);
-  const models = await serveModels(settings, nativeLibrary, modelBytes);
+  const models = await serveModels(settings, { libraryPath: nativeLibrary, isGpu, memoryBytes: modelBytes });
   // Python's pip, which brings the default model, has done its work.
   if (Deno.build.standalone) keepOnly(["net", "write", "ffi"]);
   try {

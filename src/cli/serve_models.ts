@@ -4,7 +4,7 @@ import type { PoolMember } from "../server/pooled_model.ts";
 import { servingBytes } from "./allowed_memory.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { checkOwnDrafter } from "./choose_drafter.ts";
-import { chooseComputeType, type ComputeTypeSettings, hasGpu } from "./compute_type.ts";
+import { chooseComputeType, type ComputeTypeSettings } from "./compute_type.ts";
 import { UsageError } from "./flags.ts";
 import { checkMemory } from "./least_memory.ts";
 import { DEFAULT_MODEL_NAMES, findModel, isDefaultModel, readModel } from "./model_source.ts";
@@ -12,17 +12,25 @@ import { makePrefixDisk } from "./prefix_disk.ts";
 import { type EngineSettings, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
+/** What models stand on. */
+export interface ModelGround {
+  readonly libraryPath: string;
+  readonly isGpu: boolean;
+  /** For all models together. */
+  readonly memoryBytes: number;
+}
+
 /**
  * Every model is fetched where it is missing, read and checked before the server starts: what is listed can be served, and no request has to
  * wait for a download.
  * @throws {UsageError | Error} when one of them cannot be had.
  */
-export async function serveModels(settings: ServeSettings, libraryPath: string, memoryBytes: number): Promise<PoolMember[]> {
+export async function serveModels(settings: ServeSettings, { libraryPath, isGpu, memoryBytes }: ModelGround): Promise<PoolMember[]> {
   const names = modelNames(settings);
   const prefixDisk = await makePrefixDisk(settings);
   const members: PoolMember[] = [];
   const engine = { ...settings, libraryPath, memoryBytes, programBytes: servingBytes(settings), prefixDisk };
-  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu: hasGpu(libraryPath), memoryBytes };
+  const typing = { dtype: settings.dtype, kvBits: settings.kvBits, isGpu, memoryBytes };
   for (const name of names) members.push(await readMember(name, engine, typing));
   const [only] = members;
   if (settings.models !== null || only === undefined) return members;

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { allowedMemory, freeMemory, servingBytes } from "../../src/cli/allowed_memory.ts";
+import { allowedMemory, servingBytes } from "../../src/cli/allowed_memory.ts";
+import { lookAtMachine } from "../../src/cli/machine.ts";
 import { findLibrary } from "../../src/native/library.ts";
 import { runMain, ServerProcess, TINY_MODEL } from "./cli_process.ts";
 
@@ -30,7 +31,7 @@ Deno.test("where nothing is left for a model it is one line with the numbers", (
 });
 
 Deno.test("what is free is no more than the machine has, and no more than the control groups allow", () => {
-  const numFree = freeMemory(findLibrary());
+  const { freeBytes: numFree } = lookAtMachine(findLibrary());
   assert(numFree > 0 && numFree <= Deno.systemMemoryInfo().total, `${numFree} bytes are free`);
 });
 
