@@ -1,6 +1,7 @@
 /**
- * `deno task bench:http`: what HTTP, JSON, detokenizing and streaming cost the server per token, and of a decode step. The engine is a clock, so that all
- * of the server's CPU time is the protocol's. Arguments: `--rows N`, `--tokens N` (of each answer), `--step-ms N`, `--model PATH` (for its tokenizer).
+ * `deno task bench:http`: what HTTP, JSON, detokenizing, streaming and the engine's messages cost the server per token, and of a decode step.
+ * Arguments: `--rows N`, `--tokens N` (of each answer), `--model PATH`. The model makes the steps, and the time is that of the main thread, which does
+ * all of it and nothing else. With `--step-ms N` a clock takes the model's place, and the time is that of all threads.
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -9,9 +10,6 @@ import { TextLineStream } from "../../src/hub/text_lines.ts";
 import { ensureModel } from "../setup.ts";
 
 const SERVER = fileURLToPath(new URL("./http_bench_server.ts", import.meta.url));
-/** A decode step of 16 rows of the default model on two cores. */
-const DECODE_STEP_MS = 35;
-
 interface BenchOptions {
   readonly rows: number;
   readonly tokens: number;
@@ -22,6 +20,7 @@ interface BenchOptions {
 interface Usage {
   readonly cpuMs: number;
   readonly steps: number;
+  readonly atMs: number;
 }
 
 class BenchServer implements AsyncDisposable {
@@ -43,8 +42,9 @@ class BenchServer implements AsyncDisposable {
     return server;
   }
 
-  async usage(): Promise<Usage> {
-    await this.#input.write(new TextEncoder().encode("\n"));
+  /** @param numTokens the server reads so many tokens a row itself before it answers. */
+  async usage(numTokens = 0): Promise<Usage> {
+    await this.#input.write(new TextEncoder().encode(`${numTokens}\n`));
     return JSON.parse(await this.#line());
   }
 
@@ -75,6 +75,7 @@ async function runAll(server: BenchServer, { rows, tokens }: BenchOptions): Prom
   return {
     cpuMs: after.cpuMs - before.cpuMs,
     steps: after.steps - before.steps,
+    atMs: after.atMs - before.atMs,
     numEvents: counts.reduce((sum, count) => sum + count, 0),
   };
 }
@@ -82,19 +83,28 @@ async function runAll(server: BenchServer, { rows, tokens }: BenchOptions): Prom
 async function bench(options: BenchOptions): Promise<void> {
   await using server = await BenchServer.start(options);
   await runAll(server, options);
-  const idleBefore = await server.usage();
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  const idleMs = (await server.usage()).cpuMs - idleBefore.cpuMs;
-  const { cpuMs, numEvents, steps } = await runAll(server, options);
+  const [messages, served] = [await readAlone(server, options), await runAll(server, options)];
   const numTokens = options.rows * options.tokens;
-  const perStepMs = cpuMs / steps;
+  const stepMs = served.atMs / served.steps;
+  const line = (name: string, perStepMs: number): string =>
+    `${name}: ${perStepMs.toFixed(2)} ms a step, ${(100 * perStepMs / stepMs).toFixed(1)} % of it, ${
+      (1000 * perStepMs / options.rows).toFixed(1)
+    } µs a token`;
+  const [messagesMs, servedMs] = [messages.cpuMs / messages.steps, served.cpuMs / served.steps];
   console.log(
-    `${options.rows} rows, ${numTokens} tokens in ${numEvents} events, ${steps} steps of ${options.stepMs} ms (idle: ${
-      idleMs.toFixed(1)
-    } ms a second)\n` +
-      `${(1000 * cpuMs / numTokens).toFixed(1)} µs of CPU time per token, all threads of the server\n` +
-      `${perStepMs.toFixed(2)} ms per step: ${(100 * perStepMs / DECODE_STEP_MS).toFixed(1)} % of a decode step of ${DECODE_STEP_MS} ms`,
+    `${options.rows} rows, ${numTokens} tokens in ${served.numEvents} events, ${served.steps} steps of ${
+      stepMs.toFixed(1)
+    } ms. CPU time of ${options.stepMs > 0 ? "all threads" : "the main thread"}:\n${line("HTTP and protocol", servedMs - messagesMs)}\n${
+      line("the engine's messages", messagesMs)
+    }`,
   );
+}
+
+/** The same steps without clients. */
+async function readAlone(server: BenchServer, { tokens }: BenchOptions): Promise<Usage> {
+  const before = await server.usage();
+  const after = await server.usage(tokens);
+  return { cpuMs: after.cpuMs - before.cpuMs, steps: after.steps - before.steps, atMs: after.atMs - before.atMs };
 }
 
 if (import.meta.main) {
@@ -103,7 +113,7 @@ if (import.meta.main) {
     options: {
       rows: { type: "string", default: "16" },
       tokens: { type: "string", default: "300" },
-      "step-ms": { type: "string", default: "20" },
+      "step-ms": { type: "string", default: "0" },
       model: { type: "string" },
     },
   });

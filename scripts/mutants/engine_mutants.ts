@@ -265,14 +265,14 @@ export const ENGINE_MUTANTS: readonly Mutant[] = [
   },
   {
     file: "src/engine/engine_core.ts",
-    find: "    const report = new StepReport();\n    this.#land(report);\n    this.budget.limit(memoryBytes);",
-    replace: "    const report = new StepReport();\n    this.budget.limit(memoryBytes);",
+    find: "const report = this.#landed();",
+    replace: "const report = new StepReport();",
     test: "tests/engine/engine_server_test.ts",
   },
   {
     file: "src/engine/engine_core.ts",
-    find: "    this.#dropFlight();\n    const sequences",
-    replace: "    const sequences",
+    find: "if (flight !== null && flight.plan.numOutputs > 0) this.backend.sample(this.sampling.call);",
+    replace: "",
     test: "tests/engine/engine_server_test.ts",
   },
 ];

@@ -94,7 +94,7 @@ export class EngineCore {
     const report = new StepReport();
     this.#flight ??= launch(this, report);
     const startMs = this.#flight?.startMs ?? this.nowMs();
-    this.#land(report);
+    this.#landed(report);
     this.#stepMs = this.nowMs() - startMs;
     this.#stepRows = report.numStepRows;
     if (launchesNext && this.hasWork) this.#flight = launch(this, report);
@@ -105,8 +105,7 @@ export class EngineCore {
 
   /** Changes the memory that the engine may take. What is too much is given up at once; the report tells what became of a step on its way. */
   limitMemory(memoryBytes: number): StepReport {
-    const report = new StepReport();
-    this.#land(report);
+    const report = this.#landed();
     this.budget.limit(memoryBytes);
     makeRoom(this, report);
     this.#count(report);
@@ -156,10 +155,12 @@ export class EngineCore {
     };
   }
 
-  #land(report: StepReport): void {
+  /** Ends the step that is on its way. @param report to which its results are added. */
+  #landed(report = new StepReport()): StepReport {
     const flight = this.#flight;
     this.#flight = null;
     if (flight !== null) land(this, flight, report);
+    return report;
   }
 
   #dropFlight(): void {

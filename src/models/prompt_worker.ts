@@ -1,18 +1,19 @@
-/** The worker that makes ids of long prompts: a thread with the model's tokenizer and template, so that no stream waits for it. */
+/** The worker that renders and tokenizes long prompts: a thread with the model's tokenizer and template, so that no stream waits for it. */
 /// <reference lib="deno.worker" />
-import { type ChatMessage, type ChatPromptOptions, encodeChat } from "../tokenizer/chat_prompt.ts";
+import { type ChatMessage, type ChatPromptOptions, encodeChat, renderChat } from "../tokenizer/chat_prompt.ts";
 import type { EncodeOptions } from "../tokenizer/tokenizer.ts";
 import { loadModel } from "./checkpoint.ts";
 import type { LoadedModel } from "./loaded_model.ts";
 
 export type PromptJob =
   | { readonly type: "texts"; readonly texts: readonly string[]; readonly options: EncodeOptions }
-  | { readonly type: "chat"; readonly messages: readonly ChatMessage[]; readonly options: ChatPromptOptions };
+  | { readonly type: "chat" | "render"; readonly messages: readonly ChatMessage[]; readonly options: ChatPromptOptions };
 
-/** One list for each text; of a chat, one. */
-export type PromptJobResult = { readonly ids: readonly Int32Array[] } | {
-  readonly error: { readonly name: string; readonly message: string };
-};
+/** Ids, one list for each text and one of a chat; of a chat that is rendered its text. */
+export type PromptJobResult =
+  | { readonly ids: readonly Int32Array[] }
+  | { readonly text: string }
+  | { readonly error: { readonly name: string; readonly message: string } };
 
 const scope = self as unknown as DedicatedWorkerGlobalScope;
 let model: LoadedModel | null = null;
@@ -28,6 +29,7 @@ scope.onmessage = ({ data }: MessageEvent<string | PromptJob>): void => {
 
 function run({ tokenizer, chatTemplate }: LoadedModel, job: PromptJob): PromptJobResult {
   try {
+    if (job.type === "render") return { text: renderChat(tokenizer!, chatTemplate!, job.messages, job.options) };
     const ids = job.type === "texts"
       ? job.texts.map((text) => tokenizer!.encode(text, job.options))
       : [encodeChat(tokenizer!, chatTemplate!, job.messages, job.options)];

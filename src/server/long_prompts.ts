@@ -1,4 +1,4 @@
-/** Tokenizes long prompts away from the thread that serves the streams. */
+/** Renders and tokenizes long prompts away from the thread that serves the streams. */
 import type { PromptJob, PromptJobResult } from "../models/prompt_worker.ts";
 import { ChatTemplateError } from "../tokenizer/chat_template.ts";
 import { ApiError, shuttingDown } from "./errors.ts";
@@ -12,6 +12,9 @@ export interface LongPromptsOptions {
   /** @default 64 */
   readonly maxWaiting?: number;
 }
+
+/** The text of a conversation that is rendered; else the ids, one list for each text. */
+type ResultOf<Job extends PromptJob> = Job["type"] extends "render" ? string : number[][];
 
 const DEFAULTS: Required<LongPromptsOptions> = { timeoutMs: 20_000, idleMs: 300_000, maxWaiting: 64 };
 const WORKER_URL = new URL("../models/prompt_worker.ts", import.meta.url);
@@ -35,7 +38,7 @@ export class LongPrompts {
    * @param param the field that the texts come from.
    * @throws {ApiError} 400 when it takes too long, 429 when too many wait. {ChatTemplateError}
    */
-  async run(job: PromptJob, param: string): Promise<number[][]> {
+  async run<Job extends PromptJob>(job: Job, param: string): Promise<ResultOf<Job>> {
     const { maxWaiting } = this.#settings;
     if (this.#numWaiting >= maxWaiting) {
       const message = `${maxWaiting} long prompts wait to be tokenized; try again later`;
@@ -62,12 +65,12 @@ export class LongPrompts {
     this.#worker = null;
   }
 
-  async #runAlone(job: PromptJob, param: string): Promise<number[][]> {
+  async #runAlone<Job extends PromptJob>(job: Job, param: string): Promise<ResultOf<Job>> {
     const { timeoutMs, idleMs } = this.#settings;
     if (this.#isClosed) throw shuttingDown();
     const worker = this.#worker ??= this.#spawn();
     clearTimeout(this.#idleTimer);
-    const result = Promise.withResolvers<number[][]>();
+    const result = Promise.withResolvers<number[][] | string>();
     this.#fail = result.reject;
     const timer = setTimeout(() => {
       result.reject(
@@ -77,6 +80,7 @@ export class LongPrompts {
     }, timeoutMs);
     worker.onmessage = ({ data }: MessageEvent<PromptJobResult>): void => {
       if ("ids" in data) result.resolve(data.ids.map((list) => [...list]));
+      else if ("text" in data) result.resolve(data.text);
       else result.reject(asError(data.error));
     };
     worker.onerror = (event): void => {
@@ -87,7 +91,7 @@ export class LongPrompts {
     };
     worker.postMessage(job);
     try {
-      return await result.promise;
+      return await result.promise as ResultOf<Job>;
     } finally {
       clearTimeout(timer);
       this.#fail = null;

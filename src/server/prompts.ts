@@ -50,15 +50,29 @@ function requireTemplate(model: ServedModel): ChatTemplate {
 
 /** The ids of a conversation. A last message of the assistant is the beginning of the answer. */
 export async function chatPromptIds(model: ServedModel, input: ChatInput): Promise<number[]> {
+  const { tokenizer, template, messages, options, isLong } = prepareChat(model, input);
+  if (!isLong) return encodeChat(tokenizer, template, messages, options);
+  const [ids] = await model.longPrompts!.run({ type: "chat", messages, options }, "messages");
+  return ids!;
+}
+
+interface PreparedChat {
+  readonly tokenizer: Tokenizer;
+  readonly template: ChatTemplate;
+  readonly messages: readonly TemplateMessage[];
+  readonly options: ChatPromptOptions;
+  /** So long that a thread of its own has to go through it, and there is one. */
+  readonly isLong: boolean;
+}
+
+/** @throws {ApiError} 400 for a model that cannot chat, and for messages that no template may have. */
+function prepareChat(model: ServedModel, input: ChatInput): PreparedChat {
   const tokenizer = requireTokenizer(model, "messages");
   const template = requireTemplate(model);
   const messages = prepare(model, input);
   const options: ChatPromptOptions = { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) };
-  if (model.longPrompts === null || workOf({ messages, kwargs: input.kwargs }) <= SHORT_BYTES) {
-    return encodeChat(tokenizer, template, messages, options);
-  }
-  const [ids] = await model.longPrompts.run({ type: "chat", messages, options }, "messages");
-  return ids!;
+  const isLong = model.longPrompts !== null && workOf({ messages, kwargs: input.kwargs }) > SHORT_BYTES;
+  return { tokenizer, template, messages, options, isLong };
 }
 
 /** How much a template has to go through, in bytes: a list of 8,000 greetings is a long text too. */
@@ -87,11 +101,10 @@ export async function encodeTexts(
 }
 
 /** The same as text, for people. */
-export function chatPromptText(model: ServedModel, input: ChatInput): string {
-  const tokenizer = requireTokenizer(model, "messages");
-  const template = requireTemplate(model);
-  const messages = prepare(model, input);
-  return renderChat(tokenizer, template, messages, { kwargs: input.kwargs, continueFinalMessage: isPrefill(input.messages) });
+export async function chatPromptText(model: ServedModel, input: ChatInput): Promise<string> {
+  const { tokenizer, template, messages, options, isLong } = prepareChat(model, input);
+  if (!isLong) return renderChat(tokenizer, template, messages, options);
+  return await model.longPrompts!.run({ type: "render", messages, options }, "messages");
 }
 
 /** Whether the last message is the beginning of the answer. */

@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { checkNeeded, checkSymbols } from "../../scripts/compile/bundle_library.ts";
-import { replaceFlagPage } from "../../scripts/write_docs.ts";
 import { VARIABLES } from "../../src/hub/environment.ts";
 import { SYMBOLS } from "../../src/native/symbols.ts";
 
@@ -17,12 +16,6 @@ Deno.test("a library shows all of Rowlock's symbols and no others", () => {
   checkSymbols(all);
   assertThrows(() => checkSymbols(all.slice(1)), Error, `does not export ${all[0]}`);
   assertThrows(() => checkSymbols([...all, "cblas_sgemm"]), Error, "such as cblas_sgemm");
-});
-
-Deno.test("the flags are written between their markers and nowhere else", () => {
-  const [begin, end] = ["<!-- flags: written by deno task docs -->", "<!-- end of flags -->"];
-  assertEquals(replaceFlagPage(`a\n${begin}\nold\n${end}\nb`, "new"), `a\n${begin}\n\nnew\n\n${end}\nb`);
-  assertThrows(() => replaceFlagPage(`${end} ${begin}`, "new"), Error, "README.md lacks");
 });
 
 /** Sources below `folder`. */

@@ -4,7 +4,7 @@ import { loadModel } from "../../src/models/checkpoint.ts";
 import type { PromptJob } from "../../src/models/prompt_worker.ts";
 import { ApiError } from "../../src/server/errors.ts";
 import { LongPrompts } from "../../src/server/long_prompts.ts";
-import { chatPromptIds, completionPrompts, encodeTexts } from "../../src/server/prompts.ts";
+import { chatPromptIds, chatPromptText, completionPrompts, encodeTexts } from "../../src/server/prompts.ts";
 import { serveModel } from "../../src/server/served_model.ts";
 import { ChatTemplateError } from "../../src/tokenizer/chat_template.ts";
 import { requireTestModel } from "../e2e/real_server.ts";
@@ -28,7 +28,7 @@ async function countTurns(body: () => Promise<unknown>): Promise<number> {
   return numTurns;
 }
 
-Deno.test("a long prompt has the ids that it would have at once, and this thread goes on meanwhile", async () => {
+Deno.test("a long prompt has the ids and the text that it would have at once, and this thread goes on meanwhile", async () => {
   const loaded = loadModel(requireTestModel());
   const { path: _, ...withoutPath } = loaded;
   const [other, own] = [serveModel(loaded, 65_536, "0", 0), serveModel(withoutPath, 65_536, "0", 0)];
@@ -44,10 +44,14 @@ Deno.test("a long prompt has the ids that it would have at once, and this thread
     await encodeTexts(other, [LONG], {}, "content");
     const results: unknown[] = [];
     const [numTurnsBeside, numTurnsHere] = [
-      await countTurns(async () => results.push(await chatPromptIds(other, chat), await completionPrompts(other, prompts, options))),
-      await countTurns(async () => results.push(await chatPromptIds(own, chat), await completionPrompts(own, prompts, options))),
+      await countTurns(async () =>
+        results.push(await chatPromptIds(other, chat), await chatPromptText(other, chat), await completionPrompts(other, prompts, options))
+      ),
+      await countTurns(async () =>
+        results.push(await chatPromptIds(own, chat), await chatPromptText(own, chat), await completionPrompts(own, prompts, options))
+      ),
     ];
-    assertEquals(results.slice(0, 2), results.slice(2));
+    assertEquals(results.slice(0, 3), results.slice(3));
     assert(numTurnsBeside > 3 * numTurnsHere, `${numTurnsBeside} turns beside the long prompt, ${numTurnsHere} with it on this thread`);
   } finally {
     other.longPrompts?.close();
@@ -65,13 +69,13 @@ class WatchedTokenizer extends ByteTokenizer {
   }
 }
 
-Deno.test("no more than 8 KiB of text are tokenized at once, whatever it is made of and wherever it stands", async () => {
+Deno.test("no more than 8 KiB of text are tokenized or rendered at once, whatever it is made of and wherever it stands", async () => {
   const jobs: PromptJob[] = [];
   const longPrompts = new LongPrompts("unused");
-  longPrompts.run = (job): Promise<number[][]> => {
+  longPrompts.run = ((job: PromptJob): Promise<string | number[][]> => {
     jobs.push(job);
-    return Promise.resolve(job.type === "texts" ? job.texts.map(() => [1]) : [[1]]);
-  };
+    return Promise.resolve(job.type === "render" ? "text" : job.type === "texts" ? job.texts.map(() => [1]) : [[1]]);
+  }) as LongPrompts["run"];
   for (const character of ["x", " ", "é", "\u9f98", "\u{1f389}"]) {
     const numFit = Math.floor(7000 / new TextEncoder().encode(character).length);
     for (const [numCharacters, isLong] of [[numFit, false], [numFit * 1.2, true]] as const) {
@@ -82,7 +86,8 @@ Deno.test("no more than 8 KiB of text are tokenized at once, whatever it is made
       await encodeTexts(model, [text], {}, "content");
       await completionPrompts(model, [text, "x"], { isEcho: false, parsesSpecial: false });
       await chatPromptIds(model, { messages: [{ role: "user", content: text }], kwargs: {} });
-      assertEquals([character, jobs.length], [character, isLong ? 3 : 0]);
+      await chatPromptText(model, { messages: [{ role: "user", content: text }], kwargs: {} });
+      assertEquals([character, jobs.map(({ type }) => type)], [character, isLong ? ["texts", "texts", "chat", "render"] : []]);
       assert(tokenizer.numBytes <= 8192, `${tokenizer.numBytes} bytes`);
       assert(isLong || tokenizer.numBytes > 6900);
     }

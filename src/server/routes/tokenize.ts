@@ -48,7 +48,7 @@ export async function applyTemplate({ pool, options, bodies }: AppServices, { re
   const fields = parseRequest(ApplyTemplateRequest, sent);
   const model = pool.find(fields.model).served;
   const body: ApplyTemplateResponse = {
-    prompt: chatPromptText(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} }),
+    prompt: await chatPromptText(model, { messages: fields.messages, kwargs: fields.chat_template_kwargs ?? {} }),
   };
   return Response.json(body);
 }

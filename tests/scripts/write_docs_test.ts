@@ -1,0 +1,17 @@
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { replaceSection, samplingTable } from "../../scripts/write_docs.ts";
+
+Deno.test("a section is written between its markers and nowhere else", () => {
+  const [begin, end] = ["<!-- flags: written by deno task docs -->", "<!-- end of flags -->"];
+  assertEquals(replaceSection(`a\n${begin}\nold\n${end}\nb`, "flags", "new"), `a\n${begin}\n\nnew\n\n${end}\nb`);
+  assertThrows(() => replaceSection(`${end} ${begin}`, "flags", "new"), Error, "README.md lacks");
+  assertThrows(() => replaceSection(`${begin}\n${end}`, "sampling", "new"), Error, "README.md lacks");
+});
+
+Deno.test("the README's ranges of the sampling fields are those of the schemas", () => {
+  const table = samplingTable();
+  assertStringIncludes(table, "| `temperature` | number, 0 … 100 |");
+  assertStringIncludes(table, "| `top_k` | integer, at least -1 |");
+  const readme = Deno.readTextFileSync(new URL("../../README.md", import.meta.url));
+  assert(readme.includes(table), "README.md is behind the schemas: run deno task docs");
+});
