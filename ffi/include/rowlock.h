@@ -181,6 +181,8 @@ RL_API int32_t rl_output_read_features(rl_output* output, float* features, int64
 /* Loads a drafter for `model`, whose embedding and output head it uses. Arguments as in rl_model_load; the config's `drafter_kind` is
  * mtp      (Qwen3.5's own head: tensors `mtp.*` of the model's checkpoint with zero-centred norms, or the same without the prefix and with
  *          effective norms), eagle3 (tensors as in Speculators' or SGLang's checkpoints, `layers.0.*` or `midlayer.*`), or dflash.
+ * With `dense_bits` 4 or 8 in the config, matrices of float types are rounded to as many bits where the CPU's own kernels multiply them and
+ * their rows are whole blocks of 32; elsewhere they stay as they are.
  * Belongs to the model's thread, and has to be freed before the model. */
 RL_API int32_t rl_drafter_load(const char* config, const char* tensors, rl_model* model, rl_drafter** out);
 RL_API int32_t rl_drafter_free(rl_drafter* drafter);
@@ -204,7 +206,7 @@ typedef struct rl_draft_row {
 /* Runs a drafter over packed tokens of ragged rows. `source_rows` (packed like the tokens, num_features for each row) are indices of
  * feature rows in `source`: the output of an rl_forward of the drafter's model, or of an rl_draft of the same drafter (may be `output` itself).
  * Leaves logits over the model's whole vocabulary (-inf where a draft vocabulary has no entry) and its own features
- * [num_tokens, width] in `output`, as rl_forward does. Does not wait.
+ * [num_tokens, width] in `output`, as rl_forward does; a call without any outputs only writes the history and leaves neither. Does not wait.
  *
  * mtp, eagle3: num_features = count. History entry i pairs token i + 1 with the features of token i (a row's tokens counted from 0), so the
  *   history of n tokens with known features has n entries, the last of them with the newest token, and its logits are the first draft.

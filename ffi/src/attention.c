@@ -80,7 +80,7 @@ static void host_write(forward* f, mlx_array* cached, mlx_array x, int first_hea
   if (f->s->status == RL_OK) cache_replace(cached, updated);
 }
 
-static bool plan_host_tokens(forward* f) {
+bool attention_plan_tokens(forward* f) {
   if (f->host_last_seen.ctx != NULL) return true;
   int32_t* slots = malloc((size_t)f->num_tokens * sizeof *slots);
   if (slots == NULL) return scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the slots of %d tokens", f->num_tokens), false;
@@ -100,7 +100,7 @@ static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_head
   mlx_array* cached = f->cache->layers[layer].arrays;
   host_write(f, &cached[STATE_KEYS], k, first_key_head);
   host_write(f, &cached[STATE_VALUES], v, 0);
-  if (!plan_host_tokens(f)) return mlx_array_empty;
+  if (!attention_plan_tokens(f)) return mlx_array_empty;
   attention_params params = {scale, num_heads, f->cache->model->kv_is_8_bit, window};
   const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->host_slots, f->host_last_seen, f->host_window_from};
   return op_host(s, host_attention, &params, sizeof params, inputs, 6, SHAPE(f->num_tokens, num_heads * mlx_array_dim(q, 2)), MLX_FLOAT32);

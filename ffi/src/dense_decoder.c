@@ -18,14 +18,8 @@ dense_decoder* dense_decoder_load(weights* w, void (*load_block)(weights* w, con
 void dense_decoder_unload(void* model) {
   dense_decoder* m = model;
   for (int i = 0; i < m->num_blocks; i++) {
-    dense_block* b = &m->blocks[i];
-    array_free(&b->attention_norm);
-    array_free(&b->mlp_norm);
-    array_free(&b->qk_norm);
-    linear_free(&b->qkv);
-    linear_free(&b->output);
-    linear_free(&b->gate_up);
-    linear_free(&b->down);
+    attention_block_free(&m->blocks[i].attention);
+    mlp_block_free(&m->blocks[i].mlp);
   }
   decoder_free(&m->d);
   rope_free(&m->rope);
@@ -35,6 +29,20 @@ void dense_decoder_unload(void* model) {
 
 mlx_array dense_decoder_embed(forward* f, const void* model, mlx_array token_ids) {
   return embedding_apply(f->s, &((const dense_decoder*)model)->d.embedding, token_ids);
+}
+
+mlx_array dense_decoder_hidden(forward* f, const void* model) {
+  const dense_decoder* m = model;
+  const decoder* d = &m->d;
+  rope_tables tables = rope_prepare(f, &m->rope);
+  mlx_array x = dense_decoder_embed(f, m, f->token_ids);
+  for (int i = 0; i < d->num_layers; i++) {
+    const dense_block* b = &m->blocks[i];
+    x = attention_block_apply(f, d, &b->attention, i, b->lacks_positions ? NULL : &tables, x);
+    x = mlp_block_apply(f, d, &b->mlp, x);
+    capture_layer(f, i, x);
+  }
+  return rms_norm(f->s, x, d->norm, d->eps);
 }
 
 mlx_array dense_decoder_logits(forward* f, const void* model, mlx_array hidden) {

@@ -1,15 +1,15 @@
-/* The weights of models of Llama's shape, and what they do alike: loading, token ids to vectors, vectors to logits. */
+/* The weights of models of Llama's shape, and what they do alike: loading, token ids to hidden
+ * vectors, hidden vectors to logits. */
 #ifndef ROWLOCK_DENSE_DECODER_H
 #define ROWLOCK_DENSE_DECODER_H
 
-#include "decoder.h"
+#include "decoder_block.h"
 
-/* One layer. What a model has not stays empty. */
+/* One layer. */
 typedef struct dense_block {
-  mlx_array attention_norm, mlp_norm, qk_norm;
-  linear qkv, output, gate_up, down;
-  int window; /* 0: full attention */
-  bool has_rope;
+  attention_block attention;
+  mlp_block mlp;
+  bool lacks_positions;
 } dense_block;
 
 typedef struct dense_decoder {
@@ -22,8 +22,9 @@ typedef struct dense_decoder {
 /* Loads everything but the inside of the blocks, which `load_block` does. For an architecture's `load`: errors stick in `w`. */
 dense_decoder* dense_decoder_load(weights* w, void (*load_block)(weights* w, const decoder* d, dense_block* b, int layer));
 
-/* An architecture's `unload`, `embed` and `logits`. */
+/* An architecture's functions. */
 void dense_decoder_unload(void* model);
+mlx_array dense_decoder_hidden(forward* f, const void* model);
 mlx_array dense_decoder_embed(forward* f, const void* model, mlx_array token_ids);
 mlx_array dense_decoder_logits(forward* f, const void* model, mlx_array hidden);
 

@@ -75,18 +75,18 @@ int32_t forward_launch(forward* f, rl_output* output, const void* maker, mlx_arr
   scope* s = f->s;
   mlx_array own_logits = logits.ctx != NULL ? scope_release(s, logits) : mlx_array_empty;
   mlx_array own_features = features.ctx != NULL ? scope_release(s, features) : mlx_array_empty;
-  mlx_array own_hidden = scope_release(s, hidden);
+  mlx_array own_hidden = hidden.ctx != NULL ? scope_release(s, hidden) : mlx_array_empty;
   scope_close(s);
   if (s->status == RL_OK) {
     mlx_vector_array roots = mlx_vector_array_new();
     if (own_logits.ctx != NULL) mlx_vector_array_append_value(roots, own_logits);
-    else mlx_vector_array_append_value(roots, own_hidden);
+    else if (own_hidden.ctx != NULL) mlx_vector_array_append_value(roots, own_hidden);
     if (own_features.ctx != NULL) mlx_vector_array_append_value(roots, own_features);
     cache_append_roots(f->cache, roots);
     scope_check(s, mlx_async_eval(roots));
     mlx_vector_array_free(roots);
   }
-  mlx_array_free(own_hidden);
+  if (own_hidden.ctx != NULL) mlx_array_free(own_hidden);
   output_set(output, own_logits, s->status == RL_OK);
   output_set_features(output, own_features, s->status == RL_OK, maker);
   return s->status;

@@ -34,6 +34,7 @@ typedef struct forward {
   mlx_array scatter_slots, scatter_positions; /* where every token's KV goes: int32 [tokens] */
   run* runs;
   int num_runs;
+  mlx_array scratch; /* of the CPU's blocks, which run one after the other: bytes, made when the first layer asks */
   mlx_array* captured; /* [capture layers]: outputs that capture_layer has seen */
 } forward;
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cpu/host_op.h"
-#include "cpu/product.h"
 
 static const char* mode_name(const matrix* m) { return m->format.is_mxfp4 ? "mxfp4" : "affine"; }
 static mlx_optional_int some(int value) { return (mlx_optional_int){value, true}; }
@@ -23,12 +22,14 @@ static weight_type type_of(const matrix_format* format) {
 }
 
 /* Blocks have no other product than this one. */
+bool matrix_is_host(scope* s, const matrix* m) { return m->format.blocks != BLOCKS_NONE || (m->format.bits == 0 && host_ops_available(s)); }
+
 static bool uses_host_product(scope* s, const matrix* m, mlx_array x) {
-  return m->format.blocks != BLOCKS_NONE || (m->format.bits == 0 && host_ops_available(s) && mlx_array_dtype(x) == MLX_FLOAT32);
+  return matrix_is_host(s, m) && (m->format.blocks != BLOCKS_NONE || mlx_array_dtype(x) == MLX_FLOAT32);
 }
 
-static product_weights host_weights(const matrix* m, int num_dims) {
-  return (product_weights){.type = type_of(&m->format), .n = mlx_array_dim(m->values, num_dims - 2), .k = m->columns};
+product_weights matrix_host_weights(const matrix* m) {
+  return (product_weights){.type = type_of(&m->format), .n = mlx_array_dim(m->values, -2), .k = m->columns};
 }
 
 /* x [tokens, in], weights, bias if any. */
@@ -51,7 +52,7 @@ static void run_product(const void* params, const host_tensor* inputs, void* out
 
 static mlx_array host_product(scope* s, const matrix* m, mlx_array x, mlx_array bias) {
   int num_dims = (int)mlx_array_ndim(x), shape[HOST_MAX_DIMS];
-  product_weights w = host_weights(m, 2);
+  product_weights w = matrix_host_weights(m);
   w.has_bias = bias.ctx != NULL;
   for (int i = 0; i < num_dims; i++) shape[i] = mlx_array_dim(x, i);
   if (num_dims != 2) x = op_reshape(s, x, SHAPE(-1, m->columns));
@@ -113,7 +114,7 @@ static void run_experts(const void* params, const host_tensor* inputs, void* out
 
 static mlx_array host_product_of_experts(scope* s, const matrix* m, mlx_array x, mlx_array experts) {
   int num_tokens = mlx_array_dim(experts, 0), choices = mlx_array_dim(experts, 1);
-  expert_call c = {.w = host_weights(m, 3), .choices = choices, .is_shared = mlx_array_dim(x, 1) == 1};
+  expert_call c = {.w = matrix_host_weights(m), .choices = choices, .is_shared = mlx_array_dim(x, 1) == 1};
   const mlx_array inputs[] = {op_copy(s, x), op_copy(s, op_cast(s, experts, MLX_INT32)), m->values};
   return op_host(s, run_experts, &c, sizeof c, inputs, 3, SHAPE(num_tokens, choices, c.w.n), MLX_FLOAT32);
 }
@@ -129,7 +130,7 @@ mlx_array matrix_product(scope* s, const matrix* m, mlx_array x, mlx_array bias)
 mlx_array matrix_rows(scope* s, const matrix* m, mlx_array indices, mlx_dtype dtype) {
   if (s->status != RL_OK) return mlx_array_empty;
   if (m->format.blocks != BLOCKS_NONE) {
-    product_weights w = host_weights(m, 2);
+    product_weights w = matrix_host_weights(m);
     return op_host(s, run_rows, &w, sizeof w, (const mlx_array[]){op_cast(s, indices, MLX_INT32), m->values}, 2,
                    SHAPE(mlx_array_dim(indices, 0), w.k), MLX_FLOAT32);
   }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array_memory.h"
 #include "cache.h"
 
 struct rl_page {
@@ -28,6 +29,29 @@ static void free_page(rl_page* page) {
   free(page);
 }
 
+/* An evaluated, row-contiguous array in a buffer of its own. */
+static mlx_array own_copy(scope* s, mlx_array array) {
+  uint8_t* data = NULL;
+  mlx_array copy = array_uninitialized(mlx_array_shape(array), (int)mlx_array_ndim(array), mlx_array_dtype(array), &data);
+  if (copy.ctx == NULL) return scope_fail(s, RL_ERR_MEMORY, "Out of memory for %zu bytes of a page", mlx_array_nbytes(array)), copy;
+  memcpy(data, array_data(array), mlx_array_nbytes(array));
+  return copy;
+}
+
+/* What MLX copies of nearly all of an array is a view of it, and sparse caches are changed where they lie. */
+static void separate_page(scope* s, const rl_cache* cache, rl_page* page) {
+  for (int i = 0; i < 2 * page->model->num_layers && s->status == RL_OK; i++) {
+    if (!is_part(page, i)) continue;
+    mlx_array cached = cache->layers[i / 2].arrays[i % 2];
+    uint8_t *data = array_data(page->arrays[i]), *begin = array_data(cached);
+    if (data < begin || data >= begin + mlx_array_nbytes(cached)) continue;
+    mlx_array copy = own_copy(s, page->arrays[i]);
+    if (copy.ctx == NULL) return;
+    mlx_array_free(page->arrays[i]);
+    page->arrays[i] = copy;
+  }
+}
+
 /* Fills the page's arrays; they are evaluated together. */
 static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int start) {
   scope s = scope_open(page->model->stream);
@@ -44,6 +68,7 @@ static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int sta
   scope_close(&s);
   if (s.status == RL_OK) scope_check(&s, mlx_eval(roots));
   mlx_vector_array_free(roots);
+  if (s.status == RL_OK && cache->is_sparse) separate_page(&s, cache, page);
   return s.status;
 }
 
@@ -87,7 +112,11 @@ int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t
     if (!is_part(page, i)) continue;
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     int at = cache->model->states[i / 2].is_recurrent ? 0 : start;
-    mlx_array updated = op_update(&s, *own, page->arrays[i], SHAPE(slot, 0, at, 0));
+    /* An update that covers everything is the page's array itself, which would change with the cache. */
+    bool covers_all = cache->is_sparse && mlx_array_size(page->arrays[i]) == mlx_array_size(*own);
+    mlx_array part = covers_all ? own_copy(&s, page->arrays[i]) : page->arrays[i];
+    if (covers_all && part.ctx != NULL) part = scope_keep(&s, part);
+    mlx_array updated = op_update(&s, *own, part, SHAPE(slot, 0, at, 0));
     if (s.status == RL_OK) cache_replace(own, updated);
   }
   scope_close(&s);

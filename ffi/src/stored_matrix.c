@@ -89,8 +89,10 @@ stored_matrix stored_matrix_find(weights* w, const char* module, int stack, int 
 /* MLX's products know these group sizes. */
 static bool can_multiply(int group_size) { return group_size == 32 || group_size == 64 || group_size == 128; }
 
-/* The blocks that hold the matrix without a change of any value; BLOCKS_NONE: there are none. */
-static block_kind kind_of_blocks(const stored_matrix* m) {
+/* The blocks that hold the matrix without a change of any value, or as closely as `dense_bits` asks for; BLOCKS_NONE: there are none. */
+static block_kind kind_of_blocks(const stored_matrix* m, int dense_bits) {
+  bool is_dense = m->scales == NULL && m->values->type->block_size == 1;
+  if (is_dense && m->columns % BLOCK_VALUES == 0) return dense_bits == 4 ? BLOCKS_4 : dense_bits == 8 ? BLOCKS_8 : BLOCKS_NONE;
   if (m->scales == NULL) return repack_kind(m->values->type);
   if (is_mxfp4(m)) return BLOCKS_8;
   if (m->columns % BLOCK_VALUES != 0) return BLOCKS_NONE;
@@ -106,7 +108,7 @@ static mlx_dtype dense_dtype(const weights* w, const stored_matrix* m) {
 
 matrix_format stored_matrix_format(const weights* w, const stored_matrix* m) {
   int repacked_bits = repack_bits(m->values->type);
-  block_kind blocks = w->uses_host_ops && w->keeps_stored ? kind_of_blocks(m) : BLOCKS_NONE;
+  block_kind blocks = w->uses_host_ops && w->keeps_stored ? kind_of_blocks(m, w->dense_bits) : BLOCKS_NONE;
   if (blocks != BLOCKS_NONE) return (matrix_format){.dtype = w->dtype, .blocks = blocks};
   if (w->uses_host_ops) return (matrix_format){.dtype = dense_dtype(w, m)};
   if (w->keeps_stored && m->scales != NULL && can_multiply(m->group_size))
@@ -192,8 +194,19 @@ static void read_mxfp4(const uint8_t* words, const uint8_t* scales, int first, v
   for (int half = 0; half < 2; half++) g->scales[half] = scale, g->biases[half] = -12 * scale;
 }
 
+static void quantize_row(const stored_matrix* m, int64_t row, block_kind kind, uint8_t* blocks) {
+  float values[m->columns];
+  row_floats(m, row, values);
+  for (int first = 0; first < m->columns; first += BLOCK_VALUES, blocks += block_bytes(kind)) {
+    value_group g;
+    block_quantize(values + first, kind == BLOCKS_4 ? 4 : 8, &g);
+    block_write(kind, &g, blocks);
+  }
+}
+
 void stored_matrix_blocks(const stored_matrix* m, int64_t row, block_kind kind, uint8_t* blocks) {
   const uint8_t* data = row_data(m->values, m, row);
+  if (m->scales == NULL && m->values->type->block_size == 1) return quantize_row(m, row, kind, blocks);
   if (m->scales == NULL) return repack_row_blocks(m->values->type, data, blocks, (size_t)m->columns);
   const uint8_t* stored_scales = row_data(m->scales, m, row);
   size_t num_groups = (size_t)(m->columns / m->group_size);

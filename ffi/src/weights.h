@@ -14,6 +14,7 @@ typedef struct weights {
   const tensor_table* tensors;
   mlx_dtype dtype;     /* of activations, norms and biases, and of matrices unless they are kept as stored */
   bool uses_host_ops;  /* the CPU's products are our own, see cpu/product.h */
+  int dense_bits;      /* > 0: on a CPU, matrices of a float type become blocks of so many bits, 4 or 8 */
   bool keeps_stored;   /* matrices stay in the checkpoint's half types and quantizations, see matrix_format */
   uint64_t num_bytes;  /* taken so far, as held in memory */
   int32_t status;      /* RL_OK, or the first error, as in a scope */

@@ -163,8 +163,44 @@ static void test_rope(void) {
   }
 }
 
+/* Squared distance of a group's values from `values`. */
+static double group_error(const float* values, const value_group* g) {
+  double sum = 0;
+  for (int i = 0; i < BLOCK_VALUES; i++) sum += pow((double)g->scales[i / 16] * g->values[i] + (double)g->biases[i / 16] - (double)values[i], 2);
+  return sum;
+}
+
+static void test_rounding_to_blocks(void) {
+  for (int bits = 4; bits <= 8; bits += 4) {
+    double most = (1 << bits) - 1, error = 0, plain_error = 0;
+    for (int round = 0; round < 200; round++) {
+      float values[BLOCK_VALUES], low = INFINITY, high = -INFINITY;
+      value_group g, plain;
+      for (int i = 0; i < BLOCK_VALUES; i++) values[i] = powf(uniform(), 3), low = fminf(low, values[i]), high = fmaxf(high, values[i]);
+      block_quantize(values, bits, &g);
+      for (int half = 0; half < 2; half++) plain.scales[half] = (float)((high - low) / most), plain.biases[half] = low;
+      for (int i = 0; i < BLOCK_VALUES; i++) {
+        CHECK_VALUES(g.values[i] <= most, "%d bits: %d", bits, g.values[i]);
+        plain.values[i] = (uint8_t)lroundf((values[i] - low) / plain.scales[0]);
+      }
+      error += group_error(values, &g), plain_error += group_error(values, &plain);
+      /* what lies on such a line already stays as it is */
+      for (int i = 0; i < BLOCK_VALUES; i++) values[i] = plain.scales[0] * plain.values[i] + low;
+      block_quantize(values, bits, &g);
+      CHECK_VALUES(group_error(values, &g) < 1e-12, "%d bits: error %g on a line", bits, group_error(values, &g));
+    }
+    CHECK_VALUES(error < (bits == 4 ? 0.97 : 1.01) * plain_error && error > 0, "%d bits: error %g, %g without a fit", bits, error, plain_error);
+  }
+  float same[BLOCK_VALUES];
+  value_group g;
+  for (int i = 0; i < BLOCK_VALUES; i++) same[i] = -2.5f;
+  block_quantize(same, 4, &g);
+  CHECK(group_error(same, &g) == 0);
+}
+
 int main(void) {
   test_products();
+  test_rounding_to_blocks();
   test_blocks_keep_values();
   test_blocks_are_exact();
   test_elementwise();

@@ -123,6 +123,8 @@ static void test_history(bench* b) {
 
   /* in parts, in a moved slot, beside another row */
   draft(b, tokens + 1, (rl_draft_row){3, 0, 6, 0, 6}, b->source, 0, NULL);
+  CHECK(rl_output_read(b->output, part, 2 * TINY_VOCAB) == RL_ERR_ARGUMENT); /* a call without outputs leaves nothing but the history */
+  CHECK(rl_output_read_features(b->output, features, NUM_TOKENS * TINY_HIDDEN) == RL_ERR_ARGUMENT);
   draft(b, tokens + 7, (rl_draft_row){3, 6, NUM_TOKENS - 7, 0, NUM_TOKENS - 7}, b->source, 6, NULL);
   CHECK(rl_cache_move(b->history, 3, 1, NUM_TOKENS - 1) == RL_OK && rl_cache_clear(b->history, 3) == RL_OK);
   const int32_t ids[] = {tokens[NUM_TOKENS], 4, 5}, rows[] = {NUM_TOKENS - 1, 3, 4};
@@ -251,6 +253,9 @@ static void test_bad_loads(rl_model* m, const tiny_checkpoint* eagle3) {
   snprintf(config, sizeof config, "%s", eagle3_config);
   memcpy(strstr(config, "draft_vocab_size=30"), "draft_vocab_size=29", 19);
   refuse(m, config, eagle3->tensors, "lm_head");
+  memcpy(strstr(config, "draft_vocab_size=29"), "draft_vocab_size=30", 19);
+  strcat(config, "dense_bits=6\n");
+  refuse(m, config, eagle3->tensors, "dense_bits is 6, expected 4 or 8");
   /* a map that points behind the vocabulary, and one of another type */
   tiny_checkpoint ids;
   tiny_checkpoint_open(&ids, 1);

@@ -78,6 +78,27 @@ static void test_loads(rl_model* m, rl_cache* c, rl_output* o, rl_page** pages) 
   CHECK(rl_page_free(early) == RL_OK);
 }
 
+/* A page of all that a cache holds may share its memory, as long as nothing changes there. */
+static void test_whole_cache(rl_model* m, rl_cache* c, rl_output* o) {
+  float expected[TINY_VOCAB], part[TINY_VOCAB];
+  rl_page* whole = NULL;
+  CHECK(rl_cache_resize(c, 0, 0) == RL_OK && rl_cache_resize(c, 1, PAGE) == RL_OK);
+  feed(m, c, o, 0, 0, PAGE, expected);
+  CHECK(rl_page_save(c, 0, 0, PAGE, 0, &whole) == RL_OK);
+  for (int i = 0; i < PAGE; i++) {
+    const rl_row other = {0, i, 1, 1, 0};
+    CHECK(rl_forward(m, c, o, tokens + NUM_TOKENS - 1 - i, 1, &other, 1) == RL_OK);
+  }
+  CHECK(rl_output_read(o, part, TINY_VOCAB) == RL_OK && !equal(part, expected));
+  for (int times = 0; times < 2; times++) {
+    CHECK_VALUES(rl_page_load(c, whole, 0, 0) == RL_OK, "%s", last_error());
+    feed(m, c, o, 0, PAGE - 1, PAGE, part);
+    CHECK_VALUES(equal(part, expected), "load %d", times);
+    feed(m, c, o, 0, 0, 3, part);
+  }
+  CHECK(rl_page_free(whole) == RL_OK);
+}
+
 static int64_t bytes_of(const rl_page* page) {
   int64_t bytes = -1;
   CHECK(rl_page_bytes(page, &bytes) == RL_OK);
@@ -163,6 +184,7 @@ static void test_model(rl_model* m, rl_cache* foreign, bool is_recurrent) {
   test_bytes(m, pages);
   test_transfer(m, c, o, pages);
   if (is_recurrent) test_state(m, c, o, pages);
+  else test_whole_cache(m, c, o);
   if (foreign != NULL) test_bad_arguments(c, foreign, pages[0]);
   CHECK(rl_cache_free(c) == RL_OK); /* pages outlive the cache that they were saved from */
   CHECK(bytes_of(pages[0]) > 0);

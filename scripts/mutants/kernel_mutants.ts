@@ -15,7 +15,17 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   { find: "int block = start / KEY_BLOCK * KEY_BLOCK;", replace: "int block = start;", file: "ffi/src/cpu/attention_kernels.h" },
   { find: "int block = start / KEY_BLOCK * KEY_BLOCK;", replace: "int block = start;", file: "ffi/src/cpu/attention_few_kernels.h" },
   { find: "+ x[half + i] * sines[i];", replace: "- x[half + i] * sines[i];", file: "ffi/src/cpu/elementwise.c" },
+  {
+    find: "write_cache_params of_keys = {p->attention.num_heads,",
+    replace: "write_cache_params of_keys = {0,",
+    file: "ffi/src/cpu/decoder_block.c",
+  },
+  { find: "inputs[l->bias].data + column : NULL", replace: "inputs[l->bias].data : NULL", file: "ffi/src/cpu/decoder_block.c" },
 ].map((fault) => ({
   ...fault,
-  test: fault.file.includes("attention") ? "ffi/tests/cpu_attention_test.c" : "ffi/tests/cpu_kernels_test.c",
+  test: fault.file.includes("decoder_block")
+    ? "ffi/tests/cpu_decoder_block_test.c"
+    : fault.file.includes("attention")
+    ? "ffi/tests/cpu_attention_test.c"
+    : "ffi/tests/cpu_kernels_test.c",
 }));

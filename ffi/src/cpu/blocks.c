@@ -1,5 +1,7 @@
 #include "blocks.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 size_t block_bytes(block_kind kind) {
@@ -22,6 +24,42 @@ void block_write(block_kind kind, const value_group* g, void* block) {
     memcpy(b->biases, g->biases, sizeof b->biases);
     memcpy(b->values, g->values, sizeof b->values);
   }
+}
+
+static void round_values(const float* values, float scale, float bias, int most, uint8_t* integers) {
+  for (int i = 0; i < BLOCK_VALUES; i++) {
+    float integer = roundf((values[i] - bias) / scale);
+    integers[i] = (uint8_t)(integer > 0 ? fminf(integer, (float)most) : 0);
+  }
+}
+
+/* The line through (integer, value); false when all integers are the same one. */
+static bool fit_line(const float* values, const uint8_t* integers, float* scale, float* bias) {
+  double n = BLOCK_VALUES, x = 0, y = 0, xx = 0, xy = 0;
+  for (int i = 0; i < BLOCK_VALUES; i++) {
+    x += integers[i], y += (double)values[i];
+    xx += integers[i] * integers[i], xy += integers[i] * (double)values[i];
+  }
+  double spread = n * xx - x * x;
+  if (spread <= 0) return false;
+  *scale = (float)((n * xy - x * y) / spread);
+  *bias = (float)((y - (double)*scale * x) / n);
+  return *scale > 0;
+}
+
+/* From the whole range on, rounding and fitting take turns: each of them can only come closer. */
+void block_quantize(const float* values, int bits, value_group* g) {
+  enum { NUM_FITS = 4 };
+  float low = values[0], high = values[0];
+  for (int i = 1; i < BLOCK_VALUES; i++) low = fminf(low, values[i]), high = fmaxf(high, values[i]);
+  int most = (1 << bits) - 1;
+  float scale = (high - low) / (float)most, bias = low;
+  memset(g->values, 0, sizeof g->values);
+  for (int i = 0; i < NUM_FITS && scale > 0; i++) {
+    round_values(values, scale, bias, most, g->values);
+    if (!fit_line(values, g->values, &scale, &bias)) break;
+  }
+  g->scales[0] = g->scales[1] = scale, g->biases[0] = g->biases[1] = bias;
 }
 
 /* One rounding, as in the products. */

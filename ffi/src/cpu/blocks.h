@@ -38,6 +38,9 @@ size_t block_bytes(block_kind kind);
 
 void block_write(block_kind kind, const value_group* g, void* block);
 
+/* The closest 32 integers of 0 … 2^bits - 1 to the values, by what they make of them: least squares. */
+void block_quantize(const float* values, int bits, value_group* g);
+
 /* `num_blocks` blocks to float32. */
 void blocks_to_floats(block_kind kind, const void* blocks, size_t num_blocks, float* values);
 

@@ -47,6 +47,7 @@ static void rms_norm_row(const rows_call* c, int row) {
   const rms_norm_params* p = c->params;
   int size = c->inputs[0].shape[c->inputs[0].num_dims - 1], i = 0;
   const float *x = row_of(&c->inputs[0], row), *weight = p->has_weight ? c->inputs[1].data : NULL;
+  if (p->has_weight && c->inputs[1].num_dims == 2) weight += (size_t)(row % c->inputs[1].shape[0]) * (size_t)size;
   float* y = c->output + (size_t)row * (size_t)size;
   floats8 sums = {0};
   for (; i + 8 <= size; i += 8) sums += load8(x + i) * load8(x + i);
@@ -58,6 +59,18 @@ static void rms_norm_row(const rows_call* c, int row) {
 
 void host_rms_norm(const void* params, const host_tensor* inputs, void* output) {
   rows_call c = {params, inputs, output, num_rows(&inputs[0]), rms_norm_row};
+  for_rows(&c, inputs[0].shape[inputs[0].num_dims - 1]);
+}
+
+static void add_row(const rows_call* c, int row) {
+  int size = c->inputs[0].shape[c->inputs[0].num_dims - 1];
+  const float *a = row_of(&c->inputs[0], row), *b = row_of(&c->inputs[1], row);
+  float* y = c->output + (size_t)row * (size_t)size;
+  for (int i = 0; i < size; i++) y[i] = a[i] + b[i];
+}
+
+void host_add(const void* params, const host_tensor* inputs, void* output) {
+  rows_call c = {params, inputs, output, num_rows(&inputs[0]), add_row};
   for_rows(&c, inputs[0].shape[inputs[0].num_dims - 1]);
 }
 

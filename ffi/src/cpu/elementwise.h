@@ -5,12 +5,16 @@
 
 #include "host_op.h"
 
-/* x [.., size], weight [size] if any: x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich, arXiv 1910.07467). */
+/* x [.., size], weight [size] if any, or [heads, size] for x [.., heads, size]: x / sqrt(mean(x²) + eps) * weight (Zhang & Sennrich, arXiv
+ * 1910.07467). */
 typedef struct rms_norm_params {
   float eps;
   int has_weight;
 } rms_norm_params;
 void host_rms_norm(const void* params, const host_tensor* inputs, void* output);
+
+/* The sum of two [.., size]; no parameters. The output may be either. */
+void host_add(const void* params, const host_tensor* inputs, void* output);
 
 /* gate ‖ up [tokens, 2 * width] to silu(gate) * up [tokens, width]; no parameters. */
 void host_swiglu(const void* params, const host_tensor* inputs, void* output);

@@ -10,7 +10,7 @@ extern "C" {
 
 #include "../scope.h"
 
-enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 8 };
+enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 24, HOST_MAX_OUTPUTS = 3 };
 
 /* An evaluated input: element (i, j, …) lies at data + i * strides[0] + j * strides[1] + …, counted in elements. */
 typedef struct host_tensor {
@@ -22,6 +22,18 @@ typedef struct host_tensor {
 
 /* Computes `output` (row-contiguous) from the inputs; `params` is a copy of what the operation was made with. Called on MLX's CPU thread. */
 typedef void (*host_kernel)(const void* params, const host_tensor* inputs, void* output);
+
+/* Computes outputs[0], which has the shape of inputs[0] and may be its memory, and changes the outputs behind it in place. */
+typedef void (*host_block_kernel)(const void* params, const host_tensor* inputs, void* const* outputs);
+
+/* An operation of several phases. Its inputs from 1 to `num_in_place` are what it changes. */
+typedef struct host_block_op {
+  host_block_kernel kernel;
+  const void* params;
+  size_t params_bytes;
+  mlx_array inputs[HOST_MAX_INPUTS];
+  int num_inputs, num_in_place;
+} host_block_op;
 
 #ifdef ROWLOCK_HOST_OPS
 /* Reads the off switch: with ROWLOCK_CPU_KERNELS=mlx in the environment, models loaded from now on are computed by MLX's kernels. */
@@ -37,6 +49,11 @@ mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t param
 /* inputs[0] as `kernel` changes it: in its own buffer when the graph holds the only reference to it at evaluation, else in a copy.
  * inputs[0] must be row-contiguous. */
 mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
+
+/* results[0] of the shape and type of inputs[0], and results[1 … num_in_place] as the kernel changes those inputs: in their own buffers unless
+ * another array shares them at evaluation. An array that is changed must be row-contiguous, and nothing that is evaluated later may have
+ * been made from it. */
+void op_host_block(scope* s, const host_block_op* op, mlx_array* results);
 #else
 /* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */
 static inline void host_ops_configure(void) {}
@@ -49,6 +66,9 @@ static inline mlx_array op_host(scope* s, host_kernel kernel, const void* params
 static inline mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs,
                                          int num_inputs) {
   return op_host(s, kernel, params, params_bytes, inputs, num_inputs, NULL, 0, MLX_FLOAT32);
+}
+static inline void op_host_block(scope* s, const host_block_op* op, mlx_array* results) {
+  for (int i = 0; i <= op->num_in_place; i++) results[i] = op_host(s, NULL, NULL, 0, NULL, 0, NULL, 0, MLX_FLOAT32);
 }
 #endif
 

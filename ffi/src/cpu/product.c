@@ -28,6 +28,8 @@ typedef struct call {
   int64_t ldx, ldy;
   int m;
   float* y;
+  const float* residual; /* NULL: none */
+  int64_t ld_residual;
 } call;
 
 typedef float four_lanes __attribute__((vector_size(16), aligned(4), may_alias));
@@ -95,7 +97,12 @@ static void part(void* work, int index, int count) {
 }
 
 void product(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, float* y, int64_t ldy) {
-  call p = {w, w->row_bytes > 0 ? w->row_bytes : weight_row_bytes(w->type, w->k), x, bias, ldx, ldy, m, y};
+  product_onto(w, x, ldx, m, bias, NULL, 0, y, ldy);
+}
+
+void product_onto(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, const float* residual, int64_t ld_residual,
+                  float* y, int64_t ldy) {
+  call p = {w, w->row_bytes > 0 ? w->row_bytes : weight_row_bytes(w->type, w->k), x, bias, ldx, ldy, m, y, residual, ld_residual};
   if ((int64_t)m * w->n * w->k < MIN_SHARED_WORK) part(&p, 0, 1);
   else workers_run(part, &p, PARTS_PER_THREAD * workers_count());
 }

@@ -31,6 +31,10 @@ size_t weight_row_bytes(weight_type type, int k);
 /* y[m, n] (rows `ldy` apart) from x[m, k] (rows `ldx` apart); adds `bias` [n] unless it is NULL. Shared among the workers. */
 void product(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, float* y, int64_t ldy);
 
+/* The same added to `residual`, whose rows lie `ld_residual` apart and may be those of y. */
+void product_onto(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, const float* residual, int64_t ld_residual,
+                  float* y, int64_t ldy);
+
 /* Row `row` as float32. */
 void product_weights_row(const product_weights* w, int64_t row, float* values);
 

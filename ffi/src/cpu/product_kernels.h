@@ -42,6 +42,8 @@ TARGET static inline void NAME(write)(const call* p, four_lanes result, int row,
   float* y = p->y + row * p->ldy + column;
   if (p->bias != NULL)
     for (int c = 0; c < columns; c++) result[c] += p->bias[column + c];
+  if (p->residual != NULL)
+    for (int c = 0; c < columns; c++) result[c] += p->residual[row * p->ld_residual + column + c];
   if (columns == COLUMNS) *(four_lanes*)y = result;
   else
     for (int c = 0; c < columns; c++) y[c] = result[c];

@@ -101,12 +101,11 @@ static int32_t run_draft(forward* f, rl_drafter* d, rl_output* output, draft_pla
   f->token_ids = op_ints(s, f->tokens, f->num_tokens);
   f->scatter_slots = op_ints(s, p->all_slots, num_all);
   f->scatter_positions = op_ints(s, p->all_positions, num_all);
-  mlx_array hidden = d->kind->hidden(f, d, inputs), logits = mlx_array_empty;
-  if (p->num_outputs > 0) {
-    mlx_array wanted = p->num_outputs == f->num_tokens ? hidden : op_take(s, hidden, op_ints(s, p->outputs, p->num_outputs), 0);
-    logits = d->kind->logits(f, d, wanted);
-  }
-  return forward_launch(f, output, d, logits, hidden, hidden);
+  mlx_array hidden = d->kind->hidden(f, d, inputs);
+  /* What only keeps the history whole needs its keys and values, and nothing that is computed from them. */
+  if (p->num_outputs == 0) return forward_launch(f, output, d, mlx_array_empty, mlx_array_empty, mlx_array_empty);
+  mlx_array wanted = p->num_outputs == f->num_tokens ? hidden : op_take(s, hidden, op_ints(s, p->outputs, p->num_outputs), 0);
+  return forward_launch(f, output, d, d->kind->logits(f, d, wanted), hidden, hidden);
 }
 
 int32_t rl_draft(rl_drafter* d, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens, const rl_draft_row* rows,

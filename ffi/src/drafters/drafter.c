@@ -60,6 +60,13 @@ mlx_array draft_mlp_apply(scope* s, const draft_mlp* m, mlx_array x, float eps) 
   return op_add(s, x, linear_apply(s, &m->down, swiglu(s, linear_apply(s, &m->gate_up, rms_norm(s, x, m->norm, eps)))));
 }
 
+/* 0 without the key. */
+static int dense_bits(config* c) {
+  int bits = config_has(c, "dense_bits") ? config_int(c, "dense_bits", 4, 8) : 0;
+  if (c->status == RL_OK && bits != 0 && bits != 4 && bits != 8) c->status = rl_fail(RL_ERR_MODEL, "dense_bits is %d, expected 4 or 8", bits);
+  return bits;
+}
+
 static int32_t load(rl_drafter* d, config* c, const char* tensors) {
   d->kind = find_kind(config_text(c, "drafter_kind"));
   if (d->kind == NULL) return rl_fail(RL_ERR_MODEL, "The drafter_kind is %s, expected mtp, eagle3 or dflash", config_text(c, "drafter_kind"));
@@ -71,7 +78,8 @@ static int32_t load(rl_drafter* d, config* c, const char* tensors) {
   if (status == RL_OK) status = choose_compute_type(c, &table, d->base.is_gpu, d->base.uses_host_ops, &type);
   if (status == RL_OK) {
     weights w = {.config = c, .tensors = &table, .dtype = d->base.dtype, .keeps_stored = type.keeps_stored,
-                 .uses_host_ops = d->base.uses_host_ops && d->base.dtype == MLX_FLOAT32};
+                 .uses_host_ops = d->base.uses_host_ops && d->base.dtype == MLX_FLOAT32,
+                 .dense_bits = dense_bits(c)};
     d->weights = d->kind->load(&w, d);
     d->base.weight_bytes = w.num_bytes;
     status = w.status != RL_OK ? w.status : c->status;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cpu/host_op.h"
 #include "drafter.h"
 
 typedef struct block {
@@ -22,7 +23,7 @@ typedef struct eagle3_weights {
   embedding embedding;   /* its own, where the target's has another width */
   bool has_embedding;
   linear fuse, head;     /* head without parts: the target's */
-  mlx_array entries;     /* int32 [vocabulary]: index of each token in the draft vocabulary, its size for absent ones; ctx NULL: all tokens */
+  mlx_array tokens;      /* int32 [draft vocabulary]: the tokens that the head's rows stand for; ctx NULL: all of them */
   rope rope;
   int num_blocks;
   block* blocks;
@@ -31,7 +32,7 @@ typedef struct eagle3_weights {
 #define NAME(...) (snprintf(name, sizeof name, __VA_ARGS__), name)
 
 /* d2t holds the distance from each draft id to its token. */
-static void load_entries(weights* w, eagle3_weights* e, int draft_vocab, int vocab) {
+static void load_tokens(weights* w, eagle3_weights* e, int draft_vocab, int vocab) {
   const tensor* t = tensors_find(w->tensors, "d2t");
   if (t == NULL && draft_vocab != vocab) weights_fail(w, "The drafter has %d tokens, the model %d, and there is no tensor d2t", draft_vocab, vocab);
   if (t == NULL || w->status != RL_OK) return;
@@ -40,19 +41,18 @@ static void load_entries(weights* w, eagle3_weights* e, int draft_vocab, int voc
     weights_fail(w, "Tensor d2t has %lld values of type %s, expected %d of I64 or I32", (long long)t->shape[0], t->type->name, draft_vocab);
     return;
   }
-  int32_t* entries = malloc((size_t)vocab * sizeof *entries);
-  if (entries == NULL) return weights_fail(w, "Out of memory for %d tokens", vocab);
-  for (int i = 0; i < vocab; i++) entries[i] = draft_vocab;
+  int32_t* tokens = malloc((size_t)draft_vocab * sizeof *tokens);
+  if (tokens == NULL) return weights_fail(w, "Out of memory for %d tokens", draft_vocab);
   for (int i = 0; i < draft_vocab && w->status == RL_OK; i++) {
     int64_t distance = 0;
     int32_t narrow = 0;
     if (width == 8) memcpy(&distance, t->data + 8 * (size_t)i, 8);
     else memcpy(&narrow, t->data + 4 * (size_t)i, 4), distance = narrow;
     if (distance < -i || distance >= vocab - i) weights_fail(w, "Tensor d2t maps draft id %d to %lld, expected 0 … %d", i, (long long)distance + i, vocab - 1);
-    else entries[i + distance] = i;
+    else tokens[i] = (int32_t)(i + distance);
   }
-  if (w->status == RL_OK) e->entries = mlx_array_new_data(entries, &vocab, 1, MLX_INT32);
-  free(entries);
+  if (w->status == RL_OK) e->tokens = mlx_array_new_data(tokens, &draft_vocab, 1, MLX_INT32);
+  free(tokens);
 }
 
 /* The first layer attends over [embedding ‖ hidden state], twice as wide as the others. */
@@ -89,7 +89,7 @@ static void load_tables(weights* w, eagle3_weights* e, const rl_drafter* d, cons
   if (weights_has(w, "lm_head.weight")) e->head = weights_linear(w, &head, 1, hidden, false);
   else if (e->has_embedding || draft_vocab != d->target->vocab_size)
     weights_fail(w, "The drafter has no tensor lm_head.weight, and its sizes [%d, %d] are not those of the model's head", draft_vocab, hidden);
-  load_entries(w, e, draft_vocab, d->target->vocab_size);
+  load_tokens(w, e, draft_vocab, d->target->vocab_size);
 }
 
 static void* load(weights* w, rl_drafter* d) {
@@ -121,7 +121,7 @@ static void unload(void* loaded) {
     linear_free(&e->blocks[i].output);
     draft_mlp_free(&e->blocks[i].mlp);
   }
-  mlx_array* arrays[] = {&e->input_norm, &e->hidden_norm, &e->norm, &e->entries};
+  mlx_array* arrays[] = {&e->input_norm, &e->hidden_norm, &e->norm, &e->tokens};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) array_free(arrays[i]);
   embedding_free(&e->embedding);
   linear_free(&e->fuse);
@@ -163,15 +163,37 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   return x;
 }
 
+/* Logits [rows, draft vocabulary], the tokens of its entries. */
+static void spread(const void* params, const host_tensor* inputs, void* output) {
+  int vocab = *(const int*)params, draft_vocab = inputs[1].shape[0];
+  const int32_t* tokens = inputs[1].data;
+  for (int row = 0; row < inputs[0].shape[0]; row++) {
+    const float* drafts = (const float*)inputs[0].data + row * inputs[0].strides[0];
+    float* all = (float*)output + (size_t)row * (size_t)vocab;
+    for (int i = 0; i < vocab; i++) all[i] = -INFINITY;
+    for (int i = 0; i < draft_vocab; i++) all[tokens[i]] = drafts[i * inputs[0].strides[1]];
+  }
+}
+
+/* The same logits over the model's vocabulary; what the head has no row for is never drafted. */
+static mlx_array over_vocabulary(scope* s, mlx_array drafts, mlx_array tokens, int vocab) {
+  if (s->status != RL_OK) return mlx_array_empty;
+  int num_rows = mlx_array_dim(drafts, 0);
+  mlx_dtype dtype = mlx_array_dtype(drafts);
+  if (host_ops_available(s) && dtype == MLX_FLOAT32)
+    return op_host(s, spread, &vocab, sizeof vocab, (const mlx_array[]){drafts, tokens}, 2, SHAPE(num_rows, vocab), dtype);
+  mlx_array absent = op_add(s, op_zeros(s, SHAPE(num_rows, vocab), dtype), op_scalar(s, -INFINITY, dtype));
+  mlx_array updates = op_expand(s, op_transpose(s, drafts, SHAPE(1, 0)), 2); /* [draft vocabulary, rows, 1] */
+  return op_scatter(s, absent, &tokens, (const int[]){1}, 1, updates);
+}
+
 static mlx_array logits(forward* f, const rl_drafter* d, mlx_array hidden_rows) {
   const eagle3_weights* e = d->weights;
   scope* s = f->s;
   mlx_array x = rms_norm(s, hidden_rows, e->norm, e->eps);
   if (e->head.num_parts == 0) return target_logits(f, d, x);
   mlx_array drafts = linear_apply(s, &e->head, x);
-  if (e->entries.ctx == NULL || s->status != RL_OK) return drafts;
-  mlx_array absent = op_add(s, op_zeros(s, SHAPE(mlx_array_dim(drafts, 0), 1), mlx_array_dtype(drafts)), op_scalar(s, -INFINITY, mlx_array_dtype(drafts)));
-  return op_take(s, op_concatenate(s, (const mlx_array[]){drafts, absent}, 2, 1), e->entries, 1);
+  return e->tokens.ctx == NULL ? drafts : over_vocabulary(s, drafts, e->tokens, d->target->vocab_size);
 }
 
 const drafter_kind eagle3_drafter = {.name = "eagle3", .capture = RL_CAPTURE_LAYERS, .load = load, .unload = unload, .hidden = hidden, .logits = logits};

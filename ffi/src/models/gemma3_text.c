@@ -3,35 +3,36 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../decoder.h"
+#include "../decoder_block.h"
 #include "../number_formats.h"
 
 typedef struct block {
-  mlx_array attention_norm, after_attention_norm, mlp_norm, after_mlp_norm, qk_norm;
-  linear qkv, output, gate_up, down;
-  int window; /* 0: full attention */
+  attention_block attention;
+  mlp_block mlp;
 } block;
 
 typedef struct gemma3_weights {
   decoder d;
   rope full_rope, window_rope;
-  float attention_scale, embedding_scale;
+  float embedding_scale;
   block* blocks;
   int num_blocks;
 } gemma3_weights;
 
 static void load_block(weights* w, const decoder* d, float norm_offset, block* b, int i) {
   int hidden = d->hidden_size, intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22);
-  b->window = load_window(w, i);
-  b->attention_norm = load_layer_norm(w, i, "input_layernorm", hidden, norm_offset);
-  b->after_attention_norm = load_layer_norm(w, i, "post_attention_layernorm", hidden, norm_offset);
-  b->mlp_norm = load_layer_norm(w, i, "pre_feedforward_layernorm", hidden, norm_offset);
-  b->after_mlp_norm = load_layer_norm(w, i, "post_feedforward_layernorm", hidden, norm_offset);
-  b->qk_norm = load_qk_norm(w, d, i, norm_offset);
-  b->qkv = load_qkv(w, d, i, false);
-  b->output = load_projection(w, i, "self_attn.o_proj", hidden, d->num_heads * d->head_dim, false);
-  b->gate_up = load_gate_up(w, d, i, intermediate, false);
-  b->down = load_projection(w, i, "mlp.down_proj", hidden, intermediate, false);
+  b->attention.window = load_window(w, i);
+  b->attention.norm = load_layer_norm(w, i, "input_layernorm", hidden, norm_offset);
+  b->attention.after_norm = load_layer_norm(w, i, "post_attention_layernorm", hidden, norm_offset);
+  b->mlp.norm = load_layer_norm(w, i, "pre_feedforward_layernorm", hidden, norm_offset);
+  b->mlp.after_norm = load_layer_norm(w, i, "post_feedforward_layernorm", hidden, norm_offset);
+  b->attention.qk_norm = load_qk_norm(w, d, i, norm_offset);
+  b->attention.qkv = load_qkv(w, d, i, false);
+  b->attention.scale = 1 / sqrtf((float)config_float(w->config, "query_pre_attn_scalar", 1e-3, 1e6));
+  b->attention.output = load_projection(w, i, "self_attn.o_proj", hidden, d->num_heads * d->head_dim, false);
+  b->mlp.gate_up = load_gate_up(w, d, i, intermediate, false);
+  b->mlp.is_gelu = true;
+  b->mlp.down = load_projection(w, i, "mlp.down_proj", hidden, intermediate, false);
 }
 
 static void* load(weights* w) {
@@ -40,7 +41,6 @@ static void* load(weights* w) {
   if (m == NULL) return weights_fail(w, "Out of memory for the model"), NULL;
   /* Hugging Face stores norms as their distance from 1, GGUF as they are. */
   float norm_offset = (float)config_float(c, "norm_offset", 0, 1);
-  m->attention_scale = 1 / sqrtf((float)config_float(c, "query_pre_attn_scalar", 1e-3, 1e6));
   if (!decoder_read_sizes(w, &m->d)) return m;
   /* The model was trained with a scale that had been rounded to bfloat16. */
   m->embedding_scale = bfloat_to_float(float_to_bfloat(sqrtf((float)m->d.hidden_size)));
@@ -57,34 +57,14 @@ static void* load(weights* w) {
 static void unload(void* model) {
   gemma3_weights* m = model;
   for (int i = 0; i < m->num_blocks; i++) {
-    block* b = &m->blocks[i];
-    array_free(&b->attention_norm);
-    array_free(&b->after_attention_norm);
-    array_free(&b->mlp_norm);
-    array_free(&b->after_mlp_norm);
-    array_free(&b->qk_norm);
-    linear_free(&b->qkv);
-    linear_free(&b->output);
-    linear_free(&b->gate_up);
-    linear_free(&b->down);
+    attention_block_free(&m->blocks[i].attention);
+    mlp_block_free(&m->blocks[i].mlp);
   }
   decoder_free(&m->d);
   rope_free(&m->full_rope);
   rope_free(&m->window_rope);
   free(m->blocks);
   free(m);
-}
-
-static mlx_array attention(forward* f, const gemma3_weights* m, const block* b, int layer, const rope_tables* tables, mlx_array x) {
-  const decoder* d = &m->d;
-  scope* s = f->s;
-  heads h = project_heads(s, d, &b->qkv, x);
-  h.qk = rope_apply(s, tables, head_norm(s, h.qk, b->qk_norm, d->eps), d->head_dim, d->head_dim);
-  return linear_apply(s, &b->output, attend_heads(f, d, layer, h, m->attention_scale, b->window));
-}
-
-static mlx_array mlp(scope* s, const block* b, mlx_array x) {
-  return linear_apply(s, &b->down, geglu(s, linear_apply(s, &b->gate_up, x)));
 }
 
 static mlx_array embed(forward* f, const void* model, mlx_array token_ids) {
@@ -101,10 +81,8 @@ static mlx_array hidden(forward* f, const void* model) {
   mlx_array x = embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
     const block* b = &m->blocks[i];
-    const rope_tables* tables = b->window > 0 ? &window_tables : &full_tables;
-    mlx_array attended = attention(f, m, b, i, tables, rms_norm(s, x, b->attention_norm, d->eps));
-    x = op_add(s, x, rms_norm(s, attended, b->after_attention_norm, d->eps));
-    x = op_add(s, x, rms_norm(s, mlp(s, b, rms_norm(s, x, b->mlp_norm, d->eps)), b->after_mlp_norm, d->eps));
+    x = attention_block_apply(f, d, &b->attention, i, b->attention.window > 0 ? &window_tables : &full_tables, x);
+    x = mlp_block_apply(f, d, &b->mlp, x);
     capture_layer(f, i, x);
   }
   return rms_norm(s, x, d->norm, d->eps);

@@ -1,16 +1,14 @@
 /* Qwen3-MoE (Yang et al., arXiv 2505.09388): Qwen3's attention, and in most layers a mixture of experts (Shazeer et al., arXiv 1701.06538)
  * in place of the MLP: the router's softmax picks the best few experts of each token, and their outputs are added with its weights. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../decoder.h"
+#include "../decoder_block.h"
 
 typedef struct block {
-  mlx_array attention_norm, mlp_norm, qk_norm;
-  linear qkv, output;
+  attention_block attention;
+  mlp_block mlp; /* its matrices are those of all experts when sparse */
   bool is_sparse;
-  linear gate_up, down; /* of the experts when sparse */
   linear router;
 } block;
 
@@ -30,8 +28,8 @@ static void load_mixture(weights* w, const qwen3_moe_weights* m, block* b, int i
   char module[64];
   snprintf(module, sizeof module, "model.layers.%d.mlp", i);
   b->router = load_projection(w, i, "mlp.gate", m->num_experts, hidden, false);
-  b->gate_up = weights_experts(w, module, gate_up, 2, m->num_experts, hidden);
-  b->down = weights_experts(w, module, &down, 1, m->num_experts, intermediate);
+  b->mlp.gate_up = weights_experts(w, module, gate_up, 2, m->num_experts, hidden);
+  b->mlp.down = weights_experts(w, module, &down, 1, m->num_experts, intermediate);
 }
 
 static void load_block(weights* w, const qwen3_moe_weights* m, block* b, int i) {
@@ -39,16 +37,16 @@ static void load_block(weights* w, const qwen3_moe_weights* m, block* b, int i) 
   bool attention_bias = config_bool(w->config, "attention_bias");
   int intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22);
   b->is_sparse = config_list_int(w, "sparse_layers", i, 1) != 0;
-  b->attention_norm = load_layer_norm(w, i, "input_layernorm", d->hidden_size, 0);
-  b->mlp_norm = load_layer_norm(w, i, "post_attention_layernorm", d->hidden_size, 0);
-  b->qk_norm = load_qk_norm(w, d, i, 0);
-  b->qkv = load_qkv(w, d, i, attention_bias);
-  b->output = load_projection(w, i, "self_attn.o_proj", d->hidden_size, d->num_heads * d->head_dim, attention_bias);
+  b->attention.norm = load_layer_norm(w, i, "input_layernorm", d->hidden_size, 0);
+  b->mlp.norm = load_layer_norm(w, i, "post_attention_layernorm", d->hidden_size, 0);
+  b->attention.qk_norm = load_qk_norm(w, d, i, 0);
+  b->attention.qkv = load_qkv(w, d, i, attention_bias);
+  b->attention.output = load_projection(w, i, "self_attn.o_proj", d->hidden_size, d->num_heads * d->head_dim, attention_bias);
   if (b->is_sparse) {
     load_mixture(w, m, b, i);
   } else {
-    b->gate_up = load_gate_up(w, d, i, intermediate, false);
-    b->down = load_projection(w, i, "mlp.down_proj", d->hidden_size, intermediate, false);
+    b->mlp.gate_up = load_gate_up(w, d, i, intermediate, false);
+    b->mlp.down = load_projection(w, i, "mlp.down_proj", d->hidden_size, intermediate, false);
   }
 }
 
@@ -73,14 +71,9 @@ static void unload(void* model) {
   qwen3_moe_weights* m = model;
   for (int i = 0; i < m->num_blocks; i++) {
     block* b = &m->blocks[i];
-    array_free(&b->attention_norm);
-    array_free(&b->mlp_norm);
-    array_free(&b->qk_norm);
-    linear_free(&b->qkv);
-    linear_free(&b->output);
+    attention_block_free(&b->attention);
+    mlp_block_free(&b->mlp);
     linear_free(&b->router);
-    linear_free(&b->gate_up);
-    linear_free(&b->down);
   }
   decoder_free(&m->d);
   rope_free(&m->rope);
@@ -88,26 +81,16 @@ static void unload(void* model) {
   free(m);
 }
 
-static mlx_array attention(forward* f, const decoder* d, const block* b, int layer, const rope_tables* tables, mlx_array x) {
+/* Instead of the MLP's half of a block. */
+static mlx_array mixture(forward* f, const qwen3_moe_weights* m, const block* b, mlx_array residual) {
   scope* s = f->s;
-  heads h = project_heads(s, d, &b->qkv, x);
-  h.qk = rope_apply(s, tables, head_norm(s, h.qk, b->qk_norm, d->eps), d->head_dim, d->head_dim);
-  return linear_apply(s, &b->output, attend_heads(f, d, layer, h, 1 / sqrtf((float)d->head_dim), 0));
-}
-
-static mlx_array mixture(forward* f, const qwen3_moe_weights* m, const block* b, mlx_array x) {
-  scope* s = f->s;
+  mlx_array x = rms_norm(s, residual, b->mlp.norm, m->d.eps);
   mlx_array probabilities = op_softmax(s, linear_apply(s, &b->router, x)); /* [tokens, experts] */
   mlx_array experts = op_largest(s, probabilities, m->num_chosen);
   mlx_array shares = op_take_along(s, probabilities, experts);
   if (m->normalizes) shares = op_divide(s, shares, op_sum(s, shares, -1, true));
-  mlx_array outputs = experts_apply(f, &b->down, swiglu(s, experts_apply(f, &b->gate_up, op_expand(s, x, 1), experts)), experts);
-  return op_sum(s, op_multiply(s, outputs, op_expand(s, shares, -1)), 1, false);
-}
-
-static mlx_array mlp(forward* f, const qwen3_moe_weights* m, const block* b, mlx_array x) {
-  if (b->is_sparse) return mixture(f, m, b, x);
-  return linear_apply(f->s, &b->down, swiglu(f->s, linear_apply(f->s, &b->gate_up, x)));
+  mlx_array outputs = experts_apply(f, &b->mlp.down, swiglu(s, experts_apply(f, &b->mlp.gate_up, op_expand(s, x, 1), experts)), experts);
+  return op_add(s, residual, op_sum(s, op_multiply(s, outputs, op_expand(s, shares, -1)), 1, false));
 }
 
 static mlx_array embed(forward* f, const void* model, mlx_array token_ids) {
@@ -122,8 +105,8 @@ static mlx_array hidden(forward* f, const void* model) {
   mlx_array x = embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
     const block* b = &m->blocks[i];
-    x = op_add(s, x, attention(f, d, b, i, &tables, rms_norm(s, x, b->attention_norm, d->eps)));
-    x = op_add(s, x, mlp(f, m, b, rms_norm(s, x, b->mlp_norm, d->eps)));
+    x = attention_block_apply(f, d, &b->attention, i, &tables, x);
+    x = b->is_sparse ? mixture(f, m, b, x) : mlp_block_apply(f, d, &b->mlp, x);
     capture_layer(f, i, x);
   }
   return rms_norm(s, x, d->norm, d->eps);

@@ -1,54 +1,26 @@
 /* SmolLM3 (Bakouch et al., 2025): Llama's block, in some layers without positions (Yang et al., arXiv 2501.18795). */
-#include <math.h>
-
 #include "../dense_decoder.h"
 
 static void load_block(weights* w, const decoder* d, dense_block* b, int i) {
   int intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22), q_size = d->num_heads * d->head_dim;
   bool attention_bias = config_bool(w->config, "attention_bias"), mlp_bias = config_bool(w->config, "mlp_bias");
-  b->window = load_window(w, i);
-  b->has_rope = config_list_int(w, "no_rope_layers", i, 1) != 0; /* Hugging Face's key; its zeros are the layers without */
-  b->attention_norm = load_layer_norm(w, i, "input_layernorm", d->hidden_size, 0);
-  b->mlp_norm = load_layer_norm(w, i, "post_attention_layernorm", d->hidden_size, 0);
-  b->qkv = load_qkv(w, d, i, attention_bias);
-  b->output = load_projection(w, i, "self_attn.o_proj", d->hidden_size, q_size, attention_bias);
-  b->gate_up = load_gate_up(w, d, i, intermediate, mlp_bias);
-  b->down = load_projection(w, i, "mlp.down_proj", d->hidden_size, intermediate, mlp_bias);
+  b->attention.window = load_window(w, i);
+  b->lacks_positions = config_list_int(w, "no_rope_layers", i, 1) == 0; /* Hugging Face's key; its zeros are the layers without */
+  b->attention.norm = load_layer_norm(w, i, "input_layernorm", d->hidden_size, 0);
+  b->mlp.norm = load_layer_norm(w, i, "post_attention_layernorm", d->hidden_size, 0);
+  b->attention.qkv = load_qkv(w, d, i, attention_bias);
+  b->attention.output = load_projection(w, i, "self_attn.o_proj", d->hidden_size, q_size, attention_bias);
+  b->mlp.gate_up = load_gate_up(w, d, i, intermediate, mlp_bias);
+  b->mlp.down = load_projection(w, i, "mlp.down_proj", d->hidden_size, intermediate, mlp_bias);
 }
 
 static void* load(weights* w) { return dense_decoder_load(w, load_block); }
-
-static mlx_array attention(forward* f, const decoder* d, const dense_block* b, int layer, const rope_tables* tables, mlx_array x) {
-  scope* s = f->s;
-  heads h = project_heads(s, d, &b->qkv, x);
-  if (b->has_rope) h.qk = rope_apply(s, tables, h.qk, d->head_dim, d->head_dim);
-  return linear_apply(s, &b->output, attend_heads(f, d, layer, h, 1 / sqrtf((float)d->head_dim), b->window));
-}
-
-static mlx_array mlp(scope* s, const dense_block* b, mlx_array x) {
-  return linear_apply(s, &b->down, swiglu(s, linear_apply(s, &b->gate_up, x)));
-}
-
-static mlx_array hidden(forward* f, const void* model) {
-  const dense_decoder* m = model;
-  const decoder* d = &m->d;
-  scope* s = f->s;
-  rope_tables tables = rope_prepare(f, &m->rope);
-  mlx_array x = dense_decoder_embed(f, m, f->token_ids);
-  for (int i = 0; i < d->num_layers; i++) {
-    const dense_block* b = &m->blocks[i];
-    x = op_add(s, x, attention(f, d, b, i, &tables, rms_norm(s, x, b->attention_norm, d->eps)));
-    x = op_add(s, x, mlp(s, b, rms_norm(s, x, b->mlp_norm, d->eps)));
-    capture_layer(f, i, x);
-  }
-  return rms_norm(s, x, d->norm, d->eps);
-}
 
 const architecture smollm3 = {
     .model_type = "smollm3",
     .load = load,
     .unload = dense_decoder_unload,
-    .hidden = hidden,
+    .hidden = dense_decoder_hidden,
     .logits = dense_decoder_logits,
     .embed = dense_decoder_embed,
 };

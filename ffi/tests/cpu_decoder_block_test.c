@@ -1,0 +1,155 @@
+/* The halves of a block as one operation against the kernels that they are made of, one by one: the same bits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "cpu/decoder_block.h"
+#include "cpu/elementwise.h"
+#include "kernel_inputs.h"
+
+enum { MAX_TOKENS = 70, HIDDEN = 96, HEADS = 6, KV_HEADS = 2, DIM = 16, ROPE_DIMS = 12, WIDTH = 160, NUM_SLOTS = 3, ROOM = 80 };
+enum { QK = HEADS + KV_HEADS, QKV_HEADS = QK + KV_HEADS, CACHE = NUM_SLOTS * KV_HEADS * ROOM * DIM };
+enum { SCRATCH = NUM_ATTENTION_INPUTS, NORM, AFTER_NORM, QK_NORM, COSINES, SINES, BIAS, FIRST_WEIGHTS, SECOND_WEIGHTS = FIRST_WEIGHTS + 3, NUM_INPUTS };
+
+typedef struct variant {
+  bool has_after_norm, has_qk_norm, has_rope, has_bias, is_in_place, is_gelu;
+  int num_tokens;
+} variant;
+
+static const variant variants[] = {
+    {.num_tokens = 1, .has_rope = true},
+    {.num_tokens = 5, .has_rope = true, .has_bias = true, .is_in_place = true},
+    {.num_tokens = 7, .has_after_norm = true, .has_qk_norm = true, .has_rope = true, .is_in_place = true, .is_gelu = true},
+    {.num_tokens = MAX_TOKENS, .has_after_norm = true, .has_bias = true, .is_gelu = true},
+    {.num_tokens = MAX_TOKENS, .has_qk_norm = true, .has_rope = true, .is_in_place = true},
+};
+
+static float x[MAX_TOKENS * HIDDEN], y[MAX_TOKENS * HIDDEN], expected[MAX_TOKENS * HIDDEN], keys[2][CACHE], values[2][CACHE];
+static float norm[HIDDEN], after_norm[HIDDEN], qk_norm[QK * DIM], cosines[MAX_TOKENS * ROPE_DIMS], sines[MAX_TOKENS * ROPE_DIMS];
+static float bias[2 * WIDTH], first[2 * WIDTH * HIDDEN], second[HIDDEN * WIDTH], scratch[1 << 20];
+static float normed[MAX_TOKENS * HIDDEN], wide[MAX_TOKENS * 2 * WIDTH], heads[2][MAX_TOKENS * QK * DIM], middle[MAX_TOKENS * WIDTH];
+static int32_t slots[MAX_TOKENS], positions[MAX_TOKENS];
+
+static host_tensor vector_of(float* data, int size) { return tensor_of(data, 1, (int[]){size}); }
+
+static void fill_all(void) {
+  fill(x, MAX_TOKENS * HIDDEN), fill(norm, HIDDEN), fill(after_norm, HIDDEN), fill(qk_norm, QK * DIM), fill(bias, 2 * WIDTH);
+  fill(first, 2 * WIDTH * HIDDEN), fill(second, HIDDEN * WIDTH), fill(cosines, MAX_TOKENS * ROPE_DIMS), fill(sines, MAX_TOKENS * ROPE_DIMS);
+  fill(keys[0], CACHE), fill(values[0], CACHE);
+  memcpy(keys[1], keys[0], sizeof *keys), memcpy(values[1], values[0], sizeof *values);
+}
+
+/* Two rows: one decodes behind its 9 tokens, the other has the rest of the step. */
+static void plan_tokens(int num_tokens) {
+  for (int t = 0; t < num_tokens; t++) slots[t] = t == 0 ? 0 : 2, positions[t] = t == 0 ? 9 : t + 1;
+}
+
+static void make_inputs(host_tensor* inputs, int tokens) {
+  host_tensor step = tensor_of(slots, 1, (int[]){tokens}), seen = tensor_of(positions, 1, (int[]){tokens});
+  inputs[INPUT_X] = tensor_of(x, 2, (int[]){tokens, HIDDEN});
+  inputs[INPUT_KEYS] = tensor_of(keys[0], 4, (int[]){NUM_SLOTS, KV_HEADS, ROOM, DIM});
+  inputs[INPUT_VALUES] = tensor_of(values[0], 4, (int[]){NUM_SLOTS, KV_HEADS, ROOM, DIM});
+  inputs[INPUT_SLOTS] = step, inputs[INPUT_POSITIONS] = inputs[INPUT_LAST_SEEN] = inputs[INPUT_WINDOW_FROM] = seen;
+  inputs[SCRATCH] = vector_of(scratch, 1 << 20), inputs[NORM] = vector_of(norm, HIDDEN), inputs[AFTER_NORM] = vector_of(after_norm, HIDDEN);
+  inputs[QK_NORM] = tensor_of(qk_norm, 2, (int[]){QK, DIM}), inputs[BIAS] = vector_of(bias, 2 * WIDTH);
+  inputs[COSINES] = vector_of(cosines, MAX_TOKENS * ROPE_DIMS), inputs[SINES] = vector_of(sines, MAX_TOKENS * ROPE_DIMS);
+}
+
+/* A layer in as many parts as `sizes` has numbers. */
+static host_linear linear_of(host_tensor* inputs, float* data, const int* sizes, int num_parts, int k, int weights, bool has_bias) {
+  host_linear l = {.num_parts = num_parts, .weights = weights, .bias = has_bias ? BIAS : HOST_NONE};
+  for (int i = 0; i < num_parts; data += sizes[i++] * k) {
+    l.parts[i] = (product_weights){.type = WEIGHTS_F32, .n = sizes[i], .k = k};
+    inputs[weights + i] = tensor_of(data, 2, (int[]){sizes[i], k});
+  }
+  return l;
+}
+
+static void one_product(const float* from, int tokens, float* data, int n, int k, bool has_bias, float* to) {
+  product_weights w = {.type = WEIGHTS_F32, .data = data, .n = n, .k = k};
+  product(&w, from, k, tokens, has_bias ? bias : NULL, to, n);
+}
+
+static void one_norm(host_tensor from, host_tensor weight, float* to) {
+  host_rms_norm(&(rms_norm_params){1e-5f, 1}, (const host_tensor[]){from, weight}, to);
+}
+
+/* expected = x + after_norm(second · middle). */
+static void expect_residual(const variant* v, const host_tensor* inputs, int k, bool has_bias) {
+  one_product(middle, v->num_tokens, second, HIDDEN, k, has_bias, expected);
+  if (v->has_after_norm) {
+    memcpy(normed, expected, sizeof normed);
+    one_norm(tensor_of(normed, 2, (int[]){v->num_tokens, HIDDEN}), inputs[AFTER_NORM], expected);
+  }
+  for (int i = 0; i < v->num_tokens * HIDDEN; i++) expected[i] = x[i] + expected[i];
+}
+
+static void expect_attention(const variant* v, const host_tensor* inputs, const attention_params* attention) {
+  int tokens = v->num_tokens;
+  one_norm(inputs[INPUT_X], inputs[NORM], normed);
+  one_product(normed, tokens, first, QKV_HEADS * DIM, HIDDEN, v->has_bias, wide);
+  for (int t = 0; t < tokens; t++) memcpy(heads[0] + t * QK * DIM, wide + t * QKV_HEADS * DIM, QK * DIM * sizeof *wide);
+  host_tensor qk = tensor_of(heads[0], 3, (int[]){tokens, QK, DIM}), v_heads = tensor_of(wide, 3, (int[]){tokens, QKV_HEADS, DIM});
+  for (int i = 0; v->has_qk_norm && i < tokens * QK; i++)
+    one_norm(vector_of(heads[0] + i * DIM, DIM), vector_of(qk_norm + i % QK * DIM, DIM), heads[1] + i * DIM);
+  if (v->has_qk_norm) memcpy(heads[0], heads[1], sizeof *heads);
+  if (v->has_rope) {
+    host_rope(&(rope_params){ROPE_DIMS}, (const host_tensor[]){qk, inputs[COSINES], inputs[SINES]}, heads[1]);
+    qk.data = heads[1];
+  }
+  host_tensor cached_keys = inputs[INPUT_KEYS], cached_values = inputs[INPUT_VALUES];
+  cached_keys.data = keys[1], cached_values.data = values[1];
+  host_write_cache(&(write_cache_params){HEADS, false}, (const host_tensor[]){cached_keys, qk, inputs[INPUT_SLOTS], inputs[INPUT_POSITIONS]}, keys[1]);
+  host_write_cache(&(write_cache_params){QK, false}, (const host_tensor[]){cached_values, v_heads, inputs[INPUT_SLOTS], inputs[INPUT_POSITIONS]},
+                   values[1]);
+  host_attention(attention, (const host_tensor[]){qk, cached_keys, cached_values, inputs[INPUT_SLOTS], inputs[INPUT_POSITIONS], inputs[INPUT_POSITIONS]},
+                 middle);
+  expect_residual(v, inputs, HEADS * DIM, v->has_bias);
+}
+
+static void check_output(const char* half, const variant* v, const float* output) {
+  CHECK_VALUES(memcmp(output, expected, (size_t)v->num_tokens * HIDDEN * sizeof *output) == 0, "%s of %d tokens: %g, expected %g", half,
+               v->num_tokens, output[0], expected[0]);
+}
+
+static void test_attention(const variant* v) {
+  host_tensor inputs[NUM_INPUTS + 1];
+  fill_all(), plan_tokens(v->num_tokens), make_inputs(inputs, v->num_tokens);
+  attention_block_params p = {.eps = 1e-5f, .attention = {0.25f, HEADS, false, 11}, .num_kv_heads = KV_HEADS, .head_dim = DIM, .rope_dims = ROPE_DIMS,
+                              .scratch = SCRATCH, .norm = NORM, .qk_norm = v->has_qk_norm ? QK_NORM : HOST_NONE,
+                              .after_norm = v->has_after_norm ? AFTER_NORM : HOST_NONE, .cosines = v->has_rope ? COSINES : HOST_NONE, .sines = SINES};
+  p.qkv = linear_of(inputs, first, (int[]){HEADS * DIM, KV_HEADS * DIM, KV_HEADS * DIM}, 3, HIDDEN, FIRST_WEIGHTS, v->has_bias);
+  p.output = linear_of(inputs, second, (int[]){HIDDEN}, 1, HEADS * DIM, SECOND_WEIGHTS, v->has_bias);
+  expect_attention(v, inputs, &p.attention);
+  size_t used = attention_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
+  scratch[used] = 17;
+  float* output = v->is_in_place ? x : y;
+  host_attention_block(&p, inputs, (void* const[]){output, keys[0], values[0]});
+  check_output("attention", v, output);
+  CHECK(scratch[used] == 17);
+  CHECK(memcmp(keys[0], keys[1], sizeof *keys) == 0 && memcmp(values[0], values[1], sizeof *values) == 0);
+}
+
+static void test_mlp(const variant* v) {
+  host_tensor inputs[NUM_INPUTS + 1];
+  fill_all(), make_inputs(inputs, v->num_tokens);
+  mlp_block_params p = {.eps = 1e-5f, .is_gelu = v->is_gelu, .scratch = SCRATCH, .norm = NORM, .after_norm = v->has_after_norm ? AFTER_NORM : HOST_NONE};
+  p.gate_up = linear_of(inputs, first, (int[]){WIDTH, WIDTH}, 2, HIDDEN, FIRST_WEIGHTS, v->has_bias);
+  p.down = linear_of(inputs, second, (int[]){HIDDEN}, 1, WIDTH, SECOND_WEIGHTS, false);
+  one_norm(inputs[INPUT_X], inputs[NORM], normed);
+  one_product(normed, v->num_tokens, first, 2 * WIDTH, HIDDEN, v->has_bias, wide);
+  host_tensor gate_up = tensor_of(wide, 2, (int[]){v->num_tokens, 2 * WIDTH});
+  (v->is_gelu ? host_geglu : host_swiglu)("", &gate_up, middle);
+  expect_residual(v, inputs, WIDTH, false);
+  size_t used = mlp_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
+  scratch[used] = 17;
+  float* output = v->is_in_place ? x : y;
+  host_mlp_block(&p, inputs, (void* const[]){output});
+  check_output("MLP", v, output);
+  CHECK(scratch[used] == 17);
+}
+
+int main(void) {
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) test_attention(&variants[i]), test_mlp(&variants[i]);
+  return finish();
+}
