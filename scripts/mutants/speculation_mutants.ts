@@ -1,6 +1,8 @@
 import type { Mutant } from "./mutant.ts";
 
 const ROUNDS = "tests/engine/speculation_test.ts";
+const REGRET = "tests/engine/draft_regret_test.ts";
+const LENGTHS = "tests/engine/draft_lengths_test.ts";
 const DRAFTERS = "tests/engine/coupled_drafting_test.ts";
 
 /** Faults of the round loop and of what drafters keep for their rows. */
@@ -35,11 +37,14 @@ export const SPECULATION_MUTANTS: readonly Mutant[] = [
   { file: "src/engine/model_drafter.ts", find: "row.sequence.append(sampled.token(output));", replace: "", test: DRAFTERS },
   { file: "src/engine/model_drafter.ts", find: "if (history.numIdle > MAX_IDLE_STEPS) this.#lose(row);", replace: "", test: DRAFTERS },
   { file: "src/engine/speculation.ts", find: "if (chosen !== null) acceptances.enter(chosen.acceptance);", replace: "", test: DRAFTERS },
+  { file: "src/engine/choose_offer.ts", find: "Math.max(...promises)", replace: "Math.min(...promises)", test: DRAFTERS },
   {
     file: "src/engine/choose_offer.ts",
-    find: "promised(offer) > promised(best)",
-    replace: "promised(offer) < promised(best)",
-    test: DRAFTERS,
+    find: "if (offer.acceptance.isDue) chosen = offer;",
+    replace: "",
+    test: "tests/engine/choose_offer_test.ts",
   },
-  { file: "src/engine/choose_offer.ts", find: "offer.acceptance.skip()", replace: "false", test: "tests/engine/choose_offer_test.ts" },
+  { file: "src/engine/round_cost.ts", find: "ms += cost.estimate", replace: "ms += 0 * cost.estimate", test: REGRET },
+  { file: "src/engine/speculation.ts", find: "total(hoped) - total(lengths)", replace: "99", test: ROUNDS },
+  { file: "src/engine/acceptance.ts", find: "place === 0 ? this.#first", replace: "place < 9 ? this.#first", test: LENGTHS },
 ];

@@ -106,7 +106,7 @@ const DRAFTS = {
     default: null,
     defaultText: "the model's own: an MTP head in its checkpoint, or the folder NAME.drafter beside NAME.gguf",
     help:
-      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
+      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash; on a CPU, in 4 bits beside a quantized model. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
   }),
   draftKind: choice({
     choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],

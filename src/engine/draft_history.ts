@@ -12,8 +12,10 @@ export class DraftHistory {
   length = 0;
   /** Entries behind them that the drafter made from its own features while it drafted. */
   numOwn = 0;
-  /** Steps since the row has drafted last. */
+  /** Steps that no right draft has paid for. */
   numIdle = 0;
+  /** The row had drafts of this drafter in the step before. */
+  hasDrafted = false;
   /** There is a gap: the row cannot be drafted for any more. */
   isLost = false;
   #firstToken = 0;

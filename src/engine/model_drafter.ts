@@ -9,10 +9,11 @@ import type { Sequence } from "./sequence.ts";
 import type { StepPlan } from "./step_plan.ts";
 
 /**
- * Every step without drafts costs a pass over the drafter's layer, only to keep the history whole. A row whose drafts were not worth it for so
- * many steps, tries of them included, goes on without.
+ * Every step costs a call of the drafter, if only to keep the history whole; a draft that was right pays for some of them. A row that owes for
+ * so many steps goes on without.
  */
-const MAX_IDLE_STEPS = 24;
+const MAX_IDLE_STEPS = 64;
+const STEPS_PAID_BY_A_DRAFT = 8;
 
 /** One row while it is drafted for. */
 interface Drafting {
@@ -91,7 +92,9 @@ export class ModelDrafter implements Drafter {
 
   #countIdle(row: Drafting): void {
     const { sequence, history, numDrafts } = row;
-    history.numIdle = numDrafts > 0 || sequence.isPrefilling ? 0 : history.numIdle + 1;
+    const numRight = history.hasDrafted ? sequence.numAccepted : 0;
+    if (!sequence.isPrefilling) history.numIdle = Math.max(0, history.numIdle + 1 - STEPS_PAID_BY_A_DRAFT * numRight);
+    history.hasDrafted = numDrafts > 0;
     if (history.numIdle > MAX_IDLE_STEPS) this.#lose(row);
   }
 

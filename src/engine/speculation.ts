@@ -1,17 +1,17 @@
 import { VERIFY_MAX_TOKENS } from "../native/structs.ts";
 import { type Acceptance, GradedAcceptance } from "./acceptance.ts";
 import { chooseOffer } from "./choose_offer.ts";
-import { chooseDraftLengths, MIN_GAIN } from "./draft_lengths.ts";
+import { chooseDraftLengths } from "./draft_lengths.ts";
 import type { Drafter, DraftWish } from "./drafter.ts";
 import type { DraftFailures, DraftKind } from "./messages.ts";
+import { type DraftChoice, type Drafted, RoundCost } from "./round_cost.ts";
 import { RowStates } from "./row_states.ts";
 import type { RowColumn } from "./rows.ts";
 import type { Sequence } from "./sequence.ts";
-import { StepCost } from "./step_cost.ts";
 import type { StepPlan } from "./step_plan.ts";
 
-/** Drafts of a row that is tried for the first time, or again after a while without. */
-const PROBE_DRAFTS = 2;
+/** Drafts of a row that is tried again after a while without: the first one tells most. */
+const PROBE_DRAFTS = 1;
 
 export interface SpeculationSettings {
   /** false: every row drafts as much as it can in every step. For tests. */
@@ -35,18 +35,17 @@ interface Candidate {
  */
 export class Speculation {
   readonly columns: readonly RowColumn[];
-  readonly #acceptances = new RowStates("acceptance", () => new GradedAcceptance());
-  readonly #plainCost = new StepCost();
-  /** What steps with drafts cost, by the dearest drafter in them. */
-  readonly #roundCosts: ReadonlyMap<Drafter, StepCost>;
+  readonly #allAcceptance = new GradedAcceptance();
+  readonly #acceptances = new RowStates("acceptance", () => new GradedAcceptance(this.#allAcceptance));
+  readonly #cost: RoundCost;
   readonly #maxRowTokens: number;
-  /** The dearest drafter of the step that is being made. */
-  #roundDrafter: Drafter | undefined;
+  /** What drafting for the step that is being made has taken. */
+  readonly #drafted = new Map<Drafter, Drafted>();
 
-  /** @param drafters those that cost more first. Requests that name none are drafted for by whichever does best. */
+  /** @param drafters the first one has the rows that several are equally good for. Requests that name none are drafted for by whichever does best. */
   constructor(readonly drafters: readonly Drafter[], readonly settings: SpeculationSettings) {
     this.#maxRowTokens = Math.min(settings.maxRowTokens ?? Infinity, VERIFY_MAX_TOKENS);
-    this.#roundCosts = new Map(drafters.map((drafter) => [drafter, new StepCost()]));
+    this.#cost = new RoundCost(drafters);
     this.columns = drafters.length === 0 ? [] : [this.#acceptances, ...drafters.flatMap(({ columns }) => columns)];
   }
 
@@ -68,20 +67,24 @@ export class Speculation {
   }
 
   /** Gives the rows their drafts for the next step. `capacity` is the cache's, in tokens of one row. */
-  propose(sequences: readonly Sequence[], capacity: number): void {
+  propose(sequences: readonly Sequence[], capacity: number, nowMs: () => number): void {
     if (this.drafters.length === 0) return;
     for (const sequence of sequences) sequence.propose([]);
     const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
-    const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity) ?? []);
+    const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity, numDecoding) ?? []);
     const lengths = this.#lengths(candidates, numDecoding, Math.max(0, (this.settings.maxStepTokens ?? Infinity) - numDecoding));
     const chosen = new Map(candidates.map(({ sequence, drafter }, i) => [sequence, { drafter, numDrafts: lengths[i] ?? 0 }]));
-    this.#roundDrafter = this.#dearest([...chosen.values()].filter(({ numDrafts }) => numDrafts > 0));
+    this.#drafted.clear();
     for (const drafter of this.drafters) {
       const wishes = sequences.filter((sequence) => this.#mayDraft(drafter, sequence)).map((sequence): DraftWish => {
         const choice = chosen.get(sequence);
         return { sequence, numDrafts: choice?.drafter === drafter ? choice.numDrafts : 0 };
       });
-      if (wishes.length > 0) drafter.propose(wishes);
+      if (wishes.length === 0) continue;
+      const startMs = nowMs();
+      drafter.propose(wishes);
+      const numDrafts = Math.max(...wishes.map((wish) => wish.numDrafts));
+      if (numDrafts > 0) this.#drafted.set(drafter, { numDrafts, ms: nowMs() - startMs });
     }
   }
 
@@ -92,10 +95,10 @@ export class Speculation {
     for (const { sequence, numDrafts } of plan.stepRows) {
       if (numDrafts > 0) this.#acceptances.of(sequence).observe(numDrafts, sequence.numAccepted);
     }
-    for (const cost of [this.#plainCost, ...this.#roundCosts.values()]) cost.pass();
+    this.#cost.pass();
     if (plan.stepRows.some(({ sequence, isSampled }) => !isSampled || sequence.numGenerated <= 1)) return;
-    const hasDrafts = plan.numTokens > plan.numRows;
-    (hasDrafts ? this.#roundCost(this.#roundDrafter) : this.#plainCost)?.observe(plan.numTokens, elapsedMs);
+    const { numRows, numTokens } = plan;
+    this.#cost.observe({ numRows, numTokens, drafted: this.#drafted, elapsedMs });
   }
 
   /** The row's drafter goes on from a history of the whole row. */
@@ -134,16 +137,8 @@ export class Speculation {
     return draftKind === kind;
   }
 
-  #dearest(choices: readonly { readonly drafter: Drafter }[]): Drafter | undefined {
-    return this.drafters.find((drafter) => choices.some((choice) => choice.drafter === drafter));
-  }
-
-  #roundCost(drafter: Drafter | undefined): StepCost | undefined {
-    return drafter === undefined ? undefined : this.#roundCosts.get(drafter);
-  }
-
   /** The row as one that may draft; null when it cannot. A round brings at least one token beside the drafts. */
-  #candidate(sequence: Sequence, capacity: number): Candidate | null {
+  #candidate(sequence: Sequence, capacity: number, numDecoding: number): Candidate | null {
     if (sequence.isPrefilling || !sequence.canDraft) return null;
     const numLeft = sequence.maxLength - sequence.length - 1;
     const room = Math.min(numLeft, capacity - sequence.length, this.#maxRowTokens - 1);
@@ -155,47 +150,65 @@ export class Speculation {
       const acceptance = acceptances.of(drafter.kind, offering.grade);
       return [{ drafter, sequence, acceptance, maxDrafts: Math.min(room, offering.maxDrafts) }];
     });
-    const chosen = chooseOffer(offers);
+    const chosen = chooseOffer(offers, (offer) => this.#promise(offer, numDecoding));
     if (chosen !== null) acceptances.enter(chosen.acceptance);
     return chosen;
   }
 
+  /** Tokens per millisecond at best, if this row alone drafted. Where lengths do not look at what they cost, drafters are not chosen by it. */
+  #promise({ drafter, acceptance, maxDrafts }: Candidate, numDecoding: number): number {
+    let [best, tokens, chance] = [0, numDecoding, 1];
+    for (let numDrafts = 1; numDrafts <= maxDrafts; numDrafts++) {
+      tokens += chance *= acceptance.hope(numDrafts - 1);
+      const ms = this.settings.isAdaptive ? this.#cost.estimate(numDecoding, [{ drafter, numDrafts }]) : 1;
+      best = Math.max(best, tokens / ms);
+    }
+    return best;
+  }
+
   #lengths(candidates: readonly Candidate[], numDecoding: number, maxTotal: number): number[] {
     if (!this.settings.isAdaptive) return shareOut(candidates.map(({ maxDrafts }) => maxDrafts), maxTotal);
-    // Where nothing is known of the cost, a first round finds out with few.
-    const cost = this.#roundCost(this.#dearest(candidates));
-    const most = (cost?.estimate(numDecoding) ?? null) === null ? PROBE_DRAFTS : Infinity;
-    const offers = candidates.map(({ maxDrafts, acceptance: { probability } }) => ({ maxDrafts: Math.min(maxDrafts, most), probability }));
-    const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, (numDrafts) => this.#stepMs(cost, numDecoding, numDrafts));
-    let numFree = maxTotal - lengths.reduce((sum, length) => sum + length, 0);
+    // A plain step first: without it there is nothing to compare with.
+    if (!this.#cost.isKnown) return candidates.map(() => 0);
+    const offers = candidates.map(({ drafter, maxDrafts, acceptance }) => ({
+      // Where nothing is known of the cost, a first round finds out with few.
+      maxDrafts: this.#cost.knows(drafter) ? maxDrafts : Math.min(maxDrafts, PROBE_DRAFTS),
+      chance: (place: number): number => acceptance.chance(place),
+    }));
+    const stepMs = (lengths: readonly number[]): number =>
+      this.#cost.estimate(numDecoding, candidates.map(({ drafter }, i): DraftChoice => ({ drafter, numDrafts: lengths[i] ?? 0 })));
+    const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, stepMs);
+    // Where drafts would not be worth their cost even if they were right, trying them tells nothing.
+    const hoped = chooseDraftLengths(offers.map(({ maxDrafts }) => ({ maxDrafts, chance: () => 1 })), numDecoding, maxTotal, stepMs);
+    return this.#withProbes(candidates, lengths, hoped, numDecoding);
+  }
+
+  /** The same, with drafts for rows that get none and have not tried for long. */
+  #withProbes(candidates: readonly Candidate[], lengths: readonly number[], hoped: readonly number[], numDecoding: number): number[] {
+    const tried = new Set<Acceptance | null>();
+    let numFree = total(hoped) - total(lengths);
     return lengths.map((length, i) => {
-      const candidate = candidates[i];
-      if (length > 0 || candidate === undefined) return length;
-      const probe = Math.min(PROBE_DRAFTS, candidate.maxDrafts, numFree);
-      if (!this.#canPay(cost, numDecoding, probe) || !candidate.acceptance.skip()) return 0;
-      numFree -= probe;
-      return probe;
+      const acceptance = candidates[i]?.acceptance;
+      if (length > 0 || acceptance === undefined) return length;
+      acceptance.skip(numDecoding);
+      // When no row has tried for long, one of them does.
+      const isDue = acceptance.isDue || (acceptance.all?.isDue === true && !tried.has(acceptance.all));
+      if (!isDue || numFree < PROBE_DRAFTS) return 0;
+      tried.add(acceptance.all);
+      numFree -= PROBE_DRAFTS;
+      return PROBE_DRAFTS;
     });
-  }
-
-  /** Whether drafts would be worth a step of theirs if they were right: when they are too dear, trying them tells nothing. */
-  #canPay(cost: StepCost | undefined, numDecoding: number, numDrafts: number): boolean {
-    const plainMs = this.#stepMs(cost, numDecoding, 0);
-    return (numDecoding + numDrafts) / this.#stepMs(cost, numDecoding, numDrafts) > MIN_GAIN * numDecoding / plainMs;
-  }
-
-  /** @param roundCost that of steps with drafts. */
-  #stepMs(roundCost: StepCost | undefined, numDecoding: number, numDrafts: number): number {
-    const plainMs = this.#plainCost.estimate(numDecoding) ?? 1;
-    if (numDrafts === 0) return plainMs;
-    return Math.max(plainMs, roundCost?.estimate(numDecoding + numDrafts, [numDecoding, plainMs]) ?? plainMs);
   }
 }
 
+function total(lengths: readonly number[]): number {
+  return lengths.reduce((sum, length) => sum + length, 0);
+}
+
 /** As much as each may have, one by one, until nothing is left. */
-function shareOut(wanted: readonly number[], total: number): number[] {
+function shareOut(wanted: readonly number[], most: number): number[] {
   const shares = wanted.map(() => 0);
-  let left = Math.min(total, wanted.reduce((sum, want) => sum + want, 0));
+  let left = Math.min(most, total(wanted));
   for (let i = 0; left > 0; i = (i + 1) % wanted.length) {
     if ((shares[i] ?? 0) >= (wanted[i] ?? 0)) continue;
     shares[i] = (shares[i] ?? 0) + 1;

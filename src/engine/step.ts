@@ -21,7 +21,7 @@ export function launch(core: EngineCore, report: StepReport): Flight | null {
   reusePrefixes(core, report);
   const startMs = core.nowMs();
   const { sequences } = core.scheduler.rows;
-  core.speculation.propose(sequences, core.room.capacity);
+  core.speculation.propose(sequences, core.room.capacity, core.nowMs);
   core.prefixes.save(sequences);
   const plan = core.scheduler.schedule(core.prefixes.limitChunk);
   if (plan.numRows === 0) return null;

@@ -3,7 +3,7 @@ const WEIGHT = 0.15;
 /** The first times of a width are too long as often as not (buffers are made): the smallest of them counts. */
 const NUM_FIRST = 3;
 /** A time counts as at most so many times the average: a machine that was busy for a moment must not spoil a width for long. */
-const MAX_RATIO = 2;
+const MAX_RATIO = 1.2;
 /** A width that was not seen for so many steps is forgotten: contexts have grown since, or it was measured in a bad moment. */
 const MAX_AGE_STEPS = 400;
 /** The same for a width whose few times may all have been too long. */

@@ -1,5 +1,6 @@
 /** Finds out what kind of drafter a folder holds, and reads it for a model. */
 import { resolve } from "node:path";
+import type { TensorEntry } from "../native/model_spec.ts";
 import { DRAFTER_KINDS, type DrafterKind, type LoadedDrafter, type ResolvedDrafter, type TargetShape } from "./drafter.ts";
 import { resolveDflash } from "./drafter_dflash.ts";
 import { resolveEagle3 } from "./drafter_eagle3.ts";
@@ -10,7 +11,15 @@ import { readFolderTensors } from "./safetensors_folder.ts";
 import { selectTensors } from "./tensor_table.ts";
 import { readJsonFile } from "./text_file.ts";
 
+/**
+ * Bits that float weights of a drafter are rounded to beside a quantized model, where the native library has products for them: a third of the
+ * bytes to read, and as many right drafts.
+ */
+const DENSE_BITS = 4;
+
 type Resolve = (config: unknown, hasTensor: (name: string) => boolean, target: TargetShape) => ResolvedDrafter;
+
+const FLOAT_TYPES = ["F32", "F16", "BF16"];
 
 const RESOLVERS: Readonly<Record<DrafterKind, Resolve>> = { mtp: resolveMtp, eagle3: resolveEagle3, dflash: resolveDflash };
 
@@ -33,6 +42,12 @@ export function targetShape({ spec: { config } }: Pick<LoadedModel, "spec">): Ta
     hiddenSize: Number(config["hidden_size"]),
     numLayers: Number(config["num_hidden_layers"]),
   };
+}
+
+/** Most of the model's bytes are no floats: it is meant to be fast rather than exact, and a drafter even more so. */
+function isQuantized({ spec: { tensors } }: Pick<LoadedModel, "spec">): boolean {
+  const bytes = (list: readonly TensorEntry[]): number => list.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return 2 * bytes(tensors.filter(({ type }) => !FLOAT_TYPES.includes(type))) > bytes(tensors);
 }
 
 /** The drafter that a model's own checkpoint has beside its weights (an MTP head without experts); null when it has none. @throws {ModelFileError} as `loadDrafter` */
@@ -75,7 +90,11 @@ export function loadDrafter(folder: string, model: Pick<LoadedModel, "spec">, ki
   const drafter = RESOLVERS[found](config, hasTensor, targetShape(model));
   const { capture, numDraftTokens, maskTokenId } = drafter;
   const { dtype = "auto", served_context } = model.spec.config;
-  const shared = { dtype, ...(served_context === undefined ? {} : { served_context }) };
+  const shared = {
+    dtype,
+    ...(served_context === undefined ? {} : { served_context }),
+    ...(dtype === "auto" && isQuantized(model) ? { dense_bits: DENSE_BITS } : {}),
+  };
   const spec = { config: { ...drafter.config, ...shared }, tensors: selectTensors(drafter, tensors, source) };
   return { kind: found, capture, numDraftTokens, maskTokenId, spec };
 }

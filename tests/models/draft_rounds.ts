@@ -64,9 +64,11 @@ export class Speculation implements Disposable {
   readonly #draftOutput = new StepOutput(this.#library);
   readonly #vocabSize: number;
 
-  constructor(modelFolder: string, drafterFolder: string, numSlots: number) {
+  /** @param changes keys of the drafter's flat config that are not to be as they are. */
+  constructor(modelFolder: string, drafterFolder: string, numSlots: number, changes: Readonly<Record<string, string | number>> = {}) {
     const loaded = loadModel(modelFolder, { dtype: "float32" });
-    this.#loaded = loadDrafter(drafterFolder, loaded);
+    const drafter = loadDrafter(drafterFolder, loaded);
+    this.#loaded = { ...drafter, spec: { ...drafter.spec, config: { ...drafter.spec.config, ...changes } } };
     this.#model = NativeModel.load(this.#library, loaded.spec);
     this.#model.capture(this.#loaded.capture);
     this.#drafter = NativeDrafter.load(this.#model, this.#loaded.spec);
@@ -75,6 +77,11 @@ export class Speculation implements Disposable {
     this.#cache.resize(numSlots, 96);
     this.#history.resize(numSlots, 96);
     this.#vocabSize = loaded.vocabSize;
+  }
+
+  /** Bytes of the drafter's weights in memory. */
+  get weightBytes(): number {
+    return this.#drafter.info.weightBytes;
   }
 
   /** Prefills all prompts in one forward; each has its first token then. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { loadModel } from "../../src/models/checkpoint.ts";
 import type { DrafterKind } from "../../src/models/drafter.ts";
@@ -8,6 +8,7 @@ import { ModelFileError } from "../../src/models/model_file_error.ts";
 import { findLibrary, NativeLibrary } from "../../src/native/library.ts";
 import { NativeDrafter } from "../../src/native/native_drafter.ts";
 import { NativeModel } from "../../src/native/native_model.ts";
+import { Speculation } from "./draft_rounds.ts";
 import { TemporaryFolder } from "./temporary.ts";
 
 const FOLDER = new URL("../fixtures/drafters/", import.meta.url);
@@ -15,6 +16,14 @@ const path = (name: string): string => fileURLToPath(new URL(name, FOLDER));
 
 function loadTarget(name: string): LoadedModel {
   return loadModel(path(name), { dtype: "float32" });
+}
+
+/** Only the library's own kernels multiply blocks. */
+function hasOwnKernels(): boolean {
+  const library = NativeLibrary.open(findLibrary());
+  const { kernels } = library.buildInfo();
+  library.close();
+  return kernels !== "mlx";
 }
 
 Deno.test("The kind of a drafter is told by its config, or by its tensors", () => {
@@ -96,6 +105,36 @@ Deno.test("Without layer ids an early, a middle and a late layer are taken", () 
     assertEquals(loadDrafter(folder, bigModel).capture, { kind: "layers", layers: [1, 15, 28] });
   });
   assertEquals(targetShape(model), { modelType: "qwen3", vocabSize: 288, hiddenSize: 64, numLayers: 5 });
+});
+
+Deno.test("Beside a quantized model a drafter is rounded to 4 bits, unless a compute type was asked for", () => {
+  const model = loadModel(path("eagle3"));
+  const denseBits = ({ spec }: Pick<LoadedModel, "spec">): unknown =>
+    loadDrafter(path("eagle3/drafter"), { spec }).spec.config["dense_bits"];
+  const tensors = model.spec.tensors.map((tensor) => tensor.shape.length === 2 ? { ...tensor, type: "Q4_0" } : tensor);
+  assertEquals(denseBits(model), undefined);
+  assertEquals(denseBits({ spec: { ...model.spec, tensors } }), 4);
+  assertEquals(denseBits({ spec: { config: { ...model.spec.config, dtype: "float32" }, tensors } }), undefined);
+});
+
+Deno.test("A drafter that is rounded takes a fraction of the bytes, and its logits stay near", () => {
+  const prompt = Array.from({ length: 24 }, (_, i) => 7 * i % 200);
+  const run = (changes: Record<string, string | number>): { bytes: number; logits: Float32Array } => {
+    using speculation = new Speculation(path("eagle3"), path("eagle3/drafter"), 1, changes);
+    const rows = speculation.start([prompt]);
+    speculation.round(rows, 2, 8);
+    return { bytes: speculation.weightBytes, logits: rows[0]!.rounds[0]!.draftLogits[0]! };
+  };
+  const exact = run({ dtype: "auto" });
+  const norm = (values: Float32Array): number => Math.hypot(...values.filter(Number.isFinite));
+  const [eight, four] = [8, 4].map((bits) => {
+    const { bytes, logits } = run({ dtype: "auto", dense_bits: bits });
+    return { bytes, error: norm(logits.map((logit, i) => logit - exact.logits[i]!)) / norm(exact.logits) };
+  });
+  if (!hasOwnKernels()) return assertEquals([eight, four], [8, 4].map(() => ({ bytes: exact.bytes, error: 0 })));
+  assert(exact.bytes > 3 * eight!.bytes && eight!.bytes > 1.5 * four!.bytes, `${exact.bytes}, ${eight!.bytes} and ${four!.bytes} bytes`);
+  assert(0 < eight!.error && eight!.error < 0.02, `8 bits are off by ${eight!.error}`);
+  assert(eight!.error < four!.error && four!.error < 0.3, `4 bits are off by ${four!.error}`);
 });
 
 Deno.test("A model that is closed takes its drafter and both caches with it", () => {

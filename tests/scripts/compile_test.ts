@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertThrows } from "@std/assert";
 import { checkNeeded, checkSymbols } from "../../scripts/compile/bundle_library.ts";
 import { VARIABLES } from "../../src/hub/environment.ts";
 import { SYMBOLS } from "../../src/native/symbols.ts";
