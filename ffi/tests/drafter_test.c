@@ -271,10 +271,8 @@ static void test_bad_loads(rl_model* m, const tiny_checkpoint* eagle3) {
 int main(void) {
   tiny_checkpoint llama, hybrid, eagle3, dflash;
   bench b = {0};
-  tiny_checkpoint_write(&llama);
-  hybrid_checkpoint_write(&hybrid);
-  eagle3_write(&eagle3);
-  dflash_write(&dflash);
+  tiny_checkpoint_write(&llama), hybrid_checkpoint_write(&hybrid);
+  eagle3_write(&eagle3), dflash_write(&dflash);
   CHECK_VALUES(rl_model_load(tiny_config, llama.tensors, &b.model) == RL_OK, "%s", last_error());
   test_capture(b.model);
   test_bad_loads(b.model, &eagle3);
@@ -283,13 +281,12 @@ int main(void) {
   test_draft_vocabulary(&b);
   test_bad_drafts(&b, false);
   close_bench(&b);
-  open_bench(&b, dflash_config, dflash.tensors);
-  test_block(&b, false);
-  test_bad_drafts(&b, true);
-  close_bench(&b);
-  open_bench(&b, dflash_sliding_config, dflash.tensors);
-  test_block(&b, true);
-  close_bench(&b);
+  for (int slides = 0; slides < 2; slides++) {
+    open_bench(&b, slides ? dflash_sliding_config : dflash_config, dflash.tensors);
+    test_block(&b, slides);
+    test_bad_drafts(&b, true);
+    close_bench(&b);
+  }
   CHECK(rl_model_free(b.model) == RL_OK);
   CHECK_VALUES(rl_model_load(hybrid_config, hybrid.tensors, &b.model) == RL_OK, "%s", last_error());
   open_bench(&b, hybrid_mtp_config, hybrid.tensors);
@@ -297,9 +294,7 @@ int main(void) {
   test_bad_drafts(&b, false);
   close_bench(&b);
   CHECK(rl_model_free(b.model) == RL_OK);
-  tiny_checkpoint_remove(&llama);
-  tiny_checkpoint_remove(&hybrid);
-  tiny_checkpoint_remove(&eagle3);
-  tiny_checkpoint_remove(&dflash);
+  tiny_checkpoint* all[] = {&llama, &hybrid, &eagle3, &dflash};
+  for (int i = 0; i < 4; i++) tiny_checkpoint_remove(all[i]);
   return finish();
 }

@@ -10,6 +10,7 @@ export interface DrafterOffer {
  * text that a drafter was bad at may have ended.
  */
 export function chooseOffer<Offer extends DrafterOffer>(offers: readonly Offer[], promise: (offer: Offer) => number): Offer | null {
+  if (offers.length < 2) return offers[0] ?? null;
   const promises = offers.map(promise);
   const best = offers[promises.indexOf(Math.max(...promises))] ?? null;
   let chosen = best;

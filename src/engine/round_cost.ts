@@ -57,12 +57,12 @@ export class RoundCost {
 
   /** Plain steps have been seen: there is something to compare with. */
   get isKnown(): boolean {
-    return this.#plain.estimate(1) !== null;
+    return !this.#plain.isEmpty;
   }
 
   /** Rounds of this drafter have been seen. */
   knows(drafter: Drafter): boolean {
-    return this.#verifying.estimate(1) !== null && (this.#drafting.get(drafter)?.estimate(1) ?? null) !== null;
+    return !this.#verifying.isEmpty && this.#drafting.get(drafter)?.isEmpty === false;
   }
 
   /** Milliseconds of a step in which `numRows` rows decode. */

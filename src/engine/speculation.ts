@@ -178,27 +178,27 @@ export class Speculation {
     const stepMs = (lengths: readonly number[]): number =>
       this.#cost.estimate(numDecoding, candidates.map(({ drafter }, i): DraftChoice => ({ drafter, numDrafts: lengths[i] ?? 0 })));
     const lengths = chooseDraftLengths(offers, numDecoding, maxTotal, stepMs);
+    const idle = candidates.filter((_, i) => lengths[i] === 0).map(({ acceptance }) => acceptance);
+    for (const acceptance of idle) acceptance.skip(numDecoding);
+    const due = dueOf(idle);
+    if (due.size === 0) return lengths;
     // Where drafts would not be worth their cost even if they were right, trying them tells nothing.
     const hoped = chooseDraftLengths(offers.map(({ maxDrafts }) => ({ maxDrafts, chance: () => 1 })), numDecoding, maxTotal, stepMs);
-    return this.#withProbes(candidates, lengths, hoped, numDecoding);
-  }
-
-  /** The same, with drafts for rows that get none and have not tried for long. */
-  #withProbes(candidates: readonly Candidate[], lengths: readonly number[], hoped: readonly number[], numDecoding: number): number[] {
-    const tried = new Set<Acceptance | null>();
     let numFree = total(hoped) - total(lengths);
-    return lengths.map((length, i) => {
-      const acceptance = candidates[i]?.acceptance;
-      if (length > 0 || acceptance === undefined) return length;
-      acceptance.skip(numDecoding);
-      // When no row has tried for long, one of them does.
-      const isDue = acceptance.isDue || (acceptance.all?.isDue === true && !tried.has(acceptance.all));
-      if (!isDue || numFree < PROBE_DRAFTS) return 0;
-      tried.add(acceptance.all);
-      numFree -= PROBE_DRAFTS;
-      return PROBE_DRAFTS;
-    });
+    return lengths.map((length, i) => due.has(candidates[i]!.acceptance) && --numFree >= 0 ? PROBE_DRAFTS : length);
   }
+}
+
+/** Those that have not drafted for long; when that is so of all rows, one of them tries for the others. */
+function dueOf(idle: readonly Acceptance[]): Set<Acceptance> {
+  const due = new Set(idle.filter(({ isDue }) => isDue));
+  const tried = new Set([...due].map(({ all }) => all));
+  for (const acceptance of idle) {
+    if (acceptance.all?.isDue !== true || tried.has(acceptance.all)) continue;
+    due.add(acceptance);
+    tried.add(acceptance.all);
+  }
+  return due;
 }
 
 function total(lengths: readonly number[]): number {

@@ -21,14 +21,23 @@ export type Point = readonly [numTokens: number, ms: number];
 /** Running averages of step times by the number of tokens in the step. */
 export class StepCost {
   readonly #entries = new Map<number, Entry>();
+  /** Fresh entries by width, the widest first; null until they are asked for. */
+  #fresh: readonly Point[] | null = null;
   #numSteps = 0;
 
   /** Counts a step, whoever's: times age. */
   pass(): void {
     this.#numSteps++;
+    this.#fresh = null;
+  }
+
+  /** Nothing was seen lately. */
+  get isEmpty(): boolean {
+    return this.#sorted().length === 0;
   }
 
   observe(numTokens: number, ms: number): void {
+    this.#fresh = null;
     const entry = this.#entries.get(numTokens);
     const isFirst = entry !== undefined && entry.numSeen < NUM_FIRST;
     if (entry === undefined || (!isFirst && this.#isOld(entry))) {
@@ -61,11 +70,16 @@ export class StepCost {
 
   /** What is known, by width, each time cut to the shortest one of a wider step. */
   #points(known: Point | null): Point[] {
-    const fresh = [...this.#entries].filter(([, entry]) => !this.#isOld(entry)).map(([width, { averageMs }]): Point => [width, averageMs]);
-    const points = known === null ? fresh : [known, ...fresh.filter(([width]) => width !== known[0])];
-    points.sort(([a], [b]) => b - a);
+    const fresh = this.#sorted();
+    const points = known === null ? fresh : [known, ...fresh.filter(([width]) => width !== known[0])].sort(([a], [b]) => b - a);
     let shortest = Infinity;
     return points.map(([width, ms]): Point => [width, shortest = Math.min(shortest, ms)]).reverse();
+  }
+
+  #sorted(): readonly Point[] {
+    this.#fresh ??= [...this.#entries].filter(([, entry]) => !this.#isOld(entry))
+      .map(([width, { averageMs }]): Point => [width, averageMs]).sort(([a], [b]) => b - a);
+    return this.#fresh;
   }
 
   #isOld(entry: Entry): boolean {

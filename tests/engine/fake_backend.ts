@@ -5,14 +5,8 @@
 import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
-import {
-  BackendError,
-  type BackendMemory,
-  type BackendPage,
-  type ModelBackend,
-  type PageImage,
-  type PageParts,
-} from "../../src/engine/backend.ts";
+import { BackendError } from "../../src/engine/backend.ts";
+import type { BackendMemory, BackendPage, ModelBackend, PageImage, PageParts } from "../../src/engine/backend.ts";
 import type { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 
