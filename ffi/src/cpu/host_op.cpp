@@ -15,6 +15,7 @@ extern "C" {
 #include "mlx/array.h"
 #include "mlx/backend/cpu/encoder.h"
 #include "mlx/primitives.h"
+#include "mlx/scheduler.h"
 #include "../mlx_dtype.hpp"
 
 namespace {
@@ -83,11 +84,14 @@ class HostBlockOp : public mx::Primitive {
     }
     std::vector<host_tensor> tensors;
     for (const mx::array& input : inputs) tensors.push_back(describe(input));
-    mx::cpu::get_command_encoder(stream()).dispatch(
-        [kernel = kernel_, params = params_, tensors = std::move(tensors), written = std::move(written), copies = std::move(copies)]() {
-          for (const copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
-          kernel(params.data(), tensors.data(), written.data());
-        });
+    /* Not by the encoder: it counts what it is given, and from so many tasks on MLX lets the thread that launches wait for the device. The
+     * wait bounds the memory of what is in flight, and a block has its scratch in common with the others. */
+    auto task = [kernel = kernel_, params = params_, tensors = std::move(tensors), written = std::move(written),
+                 copies = std::move(copies)]() {
+      for (const copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
+      kernel(params.data(), tensors.data(), written.data());
+    };
+    mx::scheduler::enqueue(stream(), std::move(task));
   }
 
   void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override { throw std::runtime_error("A host kernel cannot run on a GPU"); }
