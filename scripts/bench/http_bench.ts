@@ -1,7 +1,9 @@
 /**
  * `deno task bench:http`: what HTTP, JSON, detokenizing, streaming and the engine's messages cost the server per token, and of a decode step.
  * Arguments: `--rows N`, `--tokens N` (of each answer), `--model PATH`. The model makes the steps, and the time is that of the main thread, which does
- * all of it and nothing else. With `--step-ms N` a clock takes the model's place, and the time is that of all threads.
+ * all of it and nothing else; `--of-ms N` is the step that shares are of, where the one that was measured is slow because the machine is busy. With
+ * `--step-ms N` a clock takes the model's place, and the time is that of all threads. Beside it stands what Deno's HTTP server takes for events of ready
+ * bytes.
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -14,6 +16,8 @@ interface BenchOptions {
   readonly rows: number;
   readonly tokens: number;
   readonly stepMs: number;
+  /** null: what is measured. */
+  readonly ofMs: number | null;
   readonly modelPath: string;
 }
 
@@ -28,6 +32,7 @@ class BenchServer implements AsyncDisposable {
   readonly #lines: ReadableStreamDefaultReader<string>;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   url = "";
+  bareUrl = "";
 
   private constructor({ rows, stepMs, modelPath }: BenchOptions) {
     const args = ["run", "-A", SERVER, modelPath, `${rows}`, `${stepMs}`];
@@ -38,7 +43,7 @@ class BenchServer implements AsyncDisposable {
 
   static async start(options: BenchOptions): Promise<BenchServer> {
     const server = new BenchServer(options);
-    server.url = await server.#line();
+    Object.assign(server, JSON.parse(await server.#line()));
     return server;
   }
 
@@ -83,21 +88,25 @@ async function runAll(server: BenchServer, { rows, tokens }: BenchOptions): Prom
 async function bench(options: BenchOptions): Promise<void> {
   await using server = await BenchServer.start(options);
   await runAll(server, options);
-  const [messages, served] = [await readAlone(server, options), await runAll(server, options)];
-  const numTokens = options.rows * options.tokens;
-  const stepMs = served.atMs / served.steps;
-  const line = (name: string, perStepMs: number): string =>
-    `${name}: ${perStepMs.toFixed(2)} ms a step, ${(100 * perStepMs / stepMs).toFixed(1)} % of it, ${
-      (1000 * perStepMs / options.rows).toFixed(1)
+  const [messages, bare, served] = [await readAlone(server, options), await readBare(server, options), await runAll(server, options)];
+  const measuredMs = served.atMs / served.steps;
+  const stepMs = options.ofMs ?? measuredMs;
+  const messagesMs = perStep(messages);
+  const line = (name: string, ms: number): string =>
+    `${name}: ${ms.toFixed(2)} ms a step, ${(100 * ms / stepMs).toFixed(1)} % of ${stepMs.toFixed(1)} ms, ${
+      (1000 * ms / options.rows).toFixed(1)
     } µs a token`;
-  const [messagesMs, servedMs] = [messages.cpuMs / messages.steps, served.cpuMs / served.steps];
   console.log(
-    `${options.rows} rows, ${numTokens} tokens in ${served.numEvents} events, ${served.steps} steps of ${
-      stepMs.toFixed(1)
-    } ms. CPU time of ${options.stepMs > 0 ? "all threads" : "the main thread"}:\n${line("HTTP and protocol", servedMs - messagesMs)}\n${
-      line("the engine's messages", messagesMs)
-    }`,
+    `${options.rows} rows, ${options.rows * options.tokens} tokens in ${served.numEvents} events, ${served.steps} steps of ${
+      measuredMs.toFixed(1)
+    } ms. CPU time of ${options.stepMs > 0 ? "all threads" : "the main thread"}:\n${line("the engine's messages", messagesMs)}\n${
+      line("Deno's HTTP server alone", perStep(bare) - messagesMs)
+    }\n${line("HTTP and protocol", perStep(served) - messagesMs)}`,
   );
+}
+
+function perStep({ cpuMs, steps }: Usage): number {
+  return cpuMs / steps;
 }
 
 /** The same steps without clients. */
@@ -107,6 +116,16 @@ async function readAlone(server: BenchServer, { tokens }: BenchOptions): Promise
   return { cpuMs: after.cpuMs - before.cpuMs, steps: after.steps - before.steps, atMs: after.atMs - before.atMs };
 }
 
+/** The same steps with clients of bare streams. @throws {Error} when they did not get an event for every step. */
+async function readBare(server: BenchServer, options: BenchOptions): Promise<Usage> {
+  const responses = await Promise.all(Array.from({ length: options.rows }, () => fetch(server.bareUrl)));
+  const bodies = Promise.all(responses.map((response) => response.bytes()));
+  const usage = await readAlone(server, options);
+  const numBytes = (await bodies).map(({ byteLength }) => byteLength);
+  if (Math.min(...numBytes) < usage.steps) throw new Error(`Bare streams of ${usage.steps} steps brought ${numBytes.join(", ")} bytes`);
+  return usage;
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
     args: Deno.args,
@@ -114,9 +133,11 @@ if (import.meta.main) {
       rows: { type: "string", default: "16" },
       tokens: { type: "string", default: "300" },
       "step-ms": { type: "string", default: "0" },
+      "of-ms": { type: "string" },
       model: { type: "string" },
     },
   });
   const modelPath = values.model ?? await ensureModel(new TerminalProgress());
-  await bench({ rows: Number(values.rows), tokens: Number(values.tokens), stepMs: Number(values["step-ms"]), modelPath });
+  const ofMs = values["of-ms"] === undefined ? null : Number(values["of-ms"]);
+  await bench({ rows: Number(values.rows), tokens: Number(values.tokens), stepMs: Number(values["step-ms"]), ofMs, modelPath });
 }
