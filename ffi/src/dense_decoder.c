@@ -15,6 +15,17 @@ dense_decoder* dense_decoder_load(weights* w, void (*load_block)(weights* w, con
   return m;
 }
 
+void dense_block_load(weights* w, const decoder* d, dense_block* b, int layer, dense_biases has) {
+  int intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22), q_size = d->num_heads * d->head_dim;
+  b->attention.window = load_window(w, layer);
+  b->attention.norm = load_layer_norm(w, layer, "input_layernorm", d->hidden_size, 0);
+  b->mlp.norm = load_layer_norm(w, layer, "post_attention_layernorm", d->hidden_size, 0);
+  b->attention.qkv = load_qkv(w, d, layer, has.qkv);
+  b->attention.output = load_projection(w, layer, "self_attn.o_proj", d->hidden_size, q_size, has.output);
+  b->mlp.gate_up = load_gate_up(w, d, layer, intermediate, has.mlp);
+  b->mlp.down = load_projection(w, layer, "mlp.down_proj", d->hidden_size, intermediate, has.mlp);
+}
+
 void dense_decoder_unload(void* model) {
   dense_decoder* m = model;
   for (int i = 0; i < m->num_blocks; i++) {

@@ -89,10 +89,12 @@ stored_matrix stored_matrix_find(weights* w, const char* module, int stack, int 
 /* MLX's products know these group sizes. */
 static bool can_multiply(int group_size) { return group_size == 32 || group_size == 64 || group_size == 128; }
 
+/* Floats one by one, in no format of blocks or groups. */
+static bool is_dense(const stored_matrix* m) { return m->scales == NULL && m->values->type->block_size == 1; }
+
 /* The blocks that hold the matrix without a change of any value, or as closely as `dense_bits` asks for; BLOCKS_NONE: there are none. */
 static block_kind kind_of_blocks(const stored_matrix* m, int dense_bits) {
-  bool is_dense = m->scales == NULL && m->values->type->block_size == 1;
-  if (is_dense && m->columns % BLOCK_VALUES == 0) return dense_bits == 4 ? BLOCKS_4 : dense_bits == 8 ? BLOCKS_8 : BLOCKS_NONE;
+  if (is_dense(m) && m->columns % BLOCK_VALUES == 0) return dense_bits == 4 ? BLOCKS_4 : dense_bits == 8 ? BLOCKS_8 : BLOCKS_NONE;
   if (m->scales == NULL) return repack_kind(m->values->type);
   if (is_mxfp4(m)) return BLOCKS_8;
   if (m->columns % BLOCK_VALUES != 0) return BLOCKS_NONE;
@@ -206,7 +208,7 @@ static void quantize_row(const stored_matrix* m, int64_t row, block_kind kind, u
 
 void stored_matrix_blocks(const stored_matrix* m, int64_t row, block_kind kind, uint8_t* blocks) {
   const uint8_t* data = row_data(m->values, m, row);
-  if (m->scales == NULL && m->values->type->block_size == 1) return quantize_row(m, row, kind, blocks);
+  if (is_dense(m)) return quantize_row(m, row, kind, blocks);
   if (m->scales == NULL) return repack_row_blocks(m->values->type, data, blocks, (size_t)m->columns);
   const uint8_t* stored_scales = row_data(m->scales, m, row);
   size_t num_groups = (size_t)(m->columns / m->group_size);

@@ -8,7 +8,7 @@ import { resolveMtp } from "./drafter_mtp.ts";
 import type { LoadedModel } from "./loaded_model.ts";
 import { ModelFileError } from "./model_file_error.ts";
 import { readFolderTensors } from "./safetensors_folder.ts";
-import { selectTensors } from "./tensor_table.ts";
+import { FLOAT_TYPES, selectTensors } from "./tensor_table.ts";
 import { readJsonFile } from "./text_file.ts";
 
 /**
@@ -18,8 +18,6 @@ import { readJsonFile } from "./text_file.ts";
 const DENSE_BITS = 4;
 
 type Resolve = (config: unknown, hasTensor: (name: string) => boolean, target: TargetShape) => ResolvedDrafter;
-
-const FLOAT_TYPES = ["F32", "F16", "BF16"];
 
 const RESOLVERS: Readonly<Record<DrafterKind, Resolve>> = { mtp: resolveMtp, eagle3: resolveEagle3, dflash: resolveDflash };
 

@@ -8,7 +8,7 @@ import { quantizationOf } from "./quantization.ts";
 const VALUE_TYPES = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS MXFP4".split(" ");
 /** MLX's packed integers. */
 const PACKED_TYPE = "U32";
-const FLOAT_TYPES = ["F32", "F16", "BF16"];
+export const FLOAT_TYPES: readonly string[] = ["F32", "F16", "BF16"];
 
 /**
  * @param source names the checkpoint in errors.
