@@ -19,6 +19,7 @@ interface FieldSchema {
   readonly description?: string;
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly enum?: readonly number[];
   readonly anyOf?: readonly FieldSchema[];
 }
 
@@ -33,7 +34,9 @@ export function samplingTable(): string {
   return ["| field | takes | |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-function kindOf({ type = "", minimum, maximum }: FieldSchema): string {
+function kindOf({ type = "", minimum, maximum, enum: values, anyOf }: FieldSchema): string {
+  if (anyOf !== undefined) return anyOf.map(kindOf).join(" or ");
+  if (values !== undefined) return values.join(" or ");
   if (minimum === undefined) return type;
   return `${type}, ${maximum === undefined ? `at least ${minimum}` : `${minimum} … ${maximum}`}`;
 }

@@ -12,6 +12,7 @@ Deno.test("the README's ranges of the sampling fields are those of the schemas",
   const table = samplingTable();
   assertStringIncludes(table, "| `temperature` | number, 0 … 100 |");
   assertStringIncludes(table, "| `top_k` | integer, at least -1 |");
+  assertStringIncludes(table, "| `dry_base` | number, 1 … 100 or 0 |");
   const readme = Deno.readTextFileSync(new URL("../../README.md", import.meta.url));
   assert(readme.includes(table), "README.md is behind the schemas: run deno task docs");
 });

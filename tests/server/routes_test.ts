@@ -135,6 +135,8 @@ Deno.test("the OpenAPI document describes what the schemas accept", async () => 
   assertEquals([temperature.type, temperature.minimum, temperature.maximum], ["number", 0, 100]);
   assertEquals(chat.properties.top_k.anyOf[0], { ...chat.properties.top_k.anyOf[0], type: "integer", minimum: -1 });
   assertEquals(document.components.schemas.CompletionRequest.required, ["prompt"]);
+  const [dryBase] = chat.properties.dry_base.anyOf;
+  assertEquals(dryBase.anyOf, [{ type: "number", minimum: 1, maximum: 100 }, { type: "number", enum: [0] }]);
   assertEquals(document.components.schemas.CompletionRequest.properties.prompt.anyOf.length, 4);
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!);
   assertEquals(references.length > 15, true);

@@ -48,9 +48,8 @@ function isInDomain(value: number, { min, max, isMinExclusive, also = [] }: Doma
   return also.includes(value) || (value <= max && (isMinExclusive ? value > min : value >= min));
 }
 
-function jsonBounds({ min, max, isMinExclusive, also = [] }: Domain): Record<string, number> {
-  const low = also.length > 0 ? { minimum: Math.min(min, ...also) } : isMinExclusive ? { exclusiveMinimum: min } : { minimum: min };
-  return { ...low, ...(max === Infinity ? {} : { maximum: Math.max(max, ...also) }) };
+function jsonBounds({ min, max, isMinExclusive }: Domain): Record<string, number> {
+  return { ...(isMinExclusive ? { exclusiveMinimum: min } : { minimum: min }), ...(max === Infinity ? {} : { maximum: max }) };
 }
 
 type NumberKind = "a number" | "an integer";
@@ -69,7 +68,9 @@ function numberFault(kind: NumberKind, domain: Domain, value: unknown): NumberFa
 }
 
 function numberMeta(kind: NumberKind, domain: Domain): Record<string, unknown> {
-  return { type: kind === "an integer" ? "integer" : "number", ...jsonBounds(domain) };
+  const type = kind === "an integer" ? "integer" : "number";
+  const bounded = { type, ...jsonBounds(domain) };
+  return domain.also === undefined ? bounded : { anyOf: [bounded, { type, enum: [...domain.also] }] };
 }
 
 function addNumberFault(context: z.core.$RefinementCtx, fault: NumberFault, path: PropertyKey[] = []): void {
