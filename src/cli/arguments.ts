@@ -58,7 +58,7 @@ const MEMORY = {
     default: 512,
     min: 0,
     max: 10_000_000,
-    help: "Memory of each model for computed prompts, so that a prompt which begins like an earlier one starts behind that; 0 turns it off",
+    help: "Memory of each model for computed prompts: a beginning shared with an earlier prompt is not computed again; 0 turns it off",
   }),
   prefixCacheDisk: text({
     placeholder: "DIR",
@@ -106,13 +106,13 @@ const DRAFTS = {
     default: null,
     defaultText: "the model's own: an MTP head in its checkpoint, or the folder NAME.drafter beside NAME.gguf",
     help:
-      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash; on a CPU, in 4 bits beside a quantized model. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
+      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash; beside a quantized model, a CPU holds it in 4 bits. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
   }),
   draftKind: choice({
     choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],
     default: "auto",
     help:
-      "Who drafts beside ngram, which looks up what followed the same words before; each request takes, round by round, whoever does best for it",
+      "Who drafts beside ngram, which looks up what followed the same words before (auto: any there is); each request takes whoever does best",
   }),
   draftTokens: integer({
     placeholder: "TOKENS",
@@ -128,7 +128,7 @@ const NETWORK = {
   host: text({ placeholder: "HOST", default: "127.0.0.1", help: "Address to listen on; 0.0.0.0 for every network (then use --api-key)" }),
   port: integer({ placeholder: "PORT", default: 8080, min: 0, max: 65_535, help: "Port to listen on; 0 takes any that is free" }),
   apiKey: texts({ placeholder: "KEY", help: "Key that every request has to bring (Authorization: Bearer KEY); may be repeated" }),
-  apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with such keys, one a line" }),
+  apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with keys as for --api-key, one a line" }),
   allowOrigin: texts({
     placeholder: "ORIGIN",
     help: "Web page origin that may call the server from a browser, or *; may be repeated",
@@ -154,7 +154,7 @@ const LIMITS = {
     default: 256,
     min: 0,
     max: 1_000_000,
-    help: "Requests that may wait for a row; the next one is answered 429",
+    help: "Requests that may wait for their turn (--max-batch run at once); the next one is answered 429",
   }),
   maxBody: integer({ placeholder: "MIB", default: 16, min: 1, max: 1024, help: "Size of a request's body, at most" }),
   bodyTimeout: seconds({
@@ -178,9 +178,13 @@ const LIMITS = {
     max: DAY_SECONDS,
     help: "Time that running requests get when the server is told to stop",
   }),
-  supervise: onOff({ help: "Start the server again when its process dies, as a fault of a GPU makes it do" }),
+  supervise: onOff({ help: "Start the server again when its process dies, as it can after a fault of a GPU" }),
   logLevel: choice({ choices: LOG_LEVELS, default: "info", help: "Requests that are logged: all, those refused or failed, those failed" }),
-  logFormat: choice({ choices: ["text", "json"], default: "text", help: "A readable line or a JSON object for each" }),
+  logFormat: choice({
+    choices: ["text", "json"],
+    default: "text",
+    help: "How a request is logged: as a readable line, or as a JSON object",
+  }),
 } as const;
 
 /** Every flag of `serve`; `maxBatch` is written `--max-batch`. */

@@ -1,10 +1,12 @@
 import { dirname, join } from "node:path";
 import type { SpeculationOptions } from "../engine/messages.ts";
-import type { LoadedDrafter } from "../models/drafter.ts";
-import { drafterFolderOf, findDrafterBeside, findOwnDrafter, loadDrafter } from "../models/drafters.ts";
+import type { DrafterKind, LoadedDrafter } from "../models/drafter.ts";
+import { drafterFolderOf, drafterKindOf, findDrafterBeside, findOwnDrafter, loadDrafter } from "../models/drafters.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { UsageError } from "./flags.ts";
+
+const KIND_NAMES: Readonly<Record<DrafterKind, string>> = { mtp: "an MTP head", eagle3: "an EAGLE-3 drafter", dflash: "a DFlash drafter" };
 
 export type DraftSettings = Pick<ServeSettings, "noSpeculation" | "draftModel" | "draftKind" | "draftTokens">;
 
@@ -18,7 +20,7 @@ export function chooseDrafter(model: Pick<LoadedModel, "spec">, settings: DraftS
   checkDraftFlags(settings);
   if (noSpeculation) return null;
   let drafter: LoadedDrafter | null = null;
-  if (draftModel !== null) drafter = loadDrafter(draftModel, model, draftKind === "auto" || draftKind === "ngram" ? undefined : draftKind);
+  if (draftModel !== null) drafter = loadDrafter(draftModel, model, wantedKind(draftKind));
   else if (draftKind !== "ngram") drafter = ownDrafter(model, draftKind);
   if (drafter === null && draftKind !== "auto" && draftKind !== "ngram") {
     throw noOwnDrafter(draftKind);
@@ -26,11 +28,25 @@ export function chooseDrafter(model: Pick<LoadedModel, "spec">, settings: DraftS
   return { drafter, ...(draftTokens === null ? {} : { maxDrafts: draftTokens }) };
 }
 
-/** What can be told without a look at the model. @throws {UsageError} */
+function wantedKind(kind: DraftSettings["draftKind"]): DrafterKind | undefined {
+  return kind === "auto" || kind === "ngram" ? undefined : kind;
+}
+
+/**
+ * What can be told without a look at the model.
+ * @throws {UsageError} when the flags contradict each other, or what the drafter's folder holds.
+ * @throws {ModelFileError} when there is no such folder, or when it holds no drafter.
+ */
 export function checkDraftFlags({ noSpeculation, draftModel, draftKind }: DraftSettings): void {
   if (draftModel !== null && noSpeculation) throw new UsageError("--draft-model and --no-speculation are both given, expected one of them");
   if (draftModel !== null && draftKind === "ngram") {
     throw new UsageError(`--draft-kind is "ngram", which needs no weights; found --draft-model ${draftModel} beside it`);
+  }
+  if (draftModel === null) return;
+  const wanted = wantedKind(draftKind);
+  const found = drafterKindOf(draftModel, wanted);
+  if (wanted !== undefined && wanted !== found) {
+    throw new UsageError(`--draft-kind is "${wanted}", and ${draftModel} holds ${KIND_NAMES[found]}; expected "${found}" or "auto"`);
   }
 }
 

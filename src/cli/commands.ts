@@ -42,7 +42,7 @@ const DOCTOR = defineCommand({
 
 const COMPLETIONS = defineCommand({
   name: "completions",
-  summary: "Print completions for a shell, to be read by its start-up file",
+  summary: "Print a script for tab completion, to be read by the shell's start-up file",
   positionals: [{ name: "SHELL", choices: SHELLS }],
   flags: {},
   examples: ["rowlock completions bash >> ~/.bash_completion"],

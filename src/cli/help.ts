@@ -31,7 +31,8 @@ export function helpText(): string {
     ...aligned(SWITCHES),
     ...exampleLines(EXAMPLES),
     "",
-    "The flags of a command: rowlock help COMMAND, or rowlock COMMAND --help",
+    "The flags of a command: rowlock help COMMAND, or rowlock COMMAND --help.",
+    "Flags without a command are those of serve: rowlock help serve.",
   ].flatMap((line) => wrapped(line, MAX_COLUMNS)).join("\n");
 }
 

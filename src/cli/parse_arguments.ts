@@ -45,21 +45,29 @@ function findCommand(name: string): Command {
   const command = typedCommand([name]);
   if (command !== null) return command;
   const names = COMMANDS.map((candidate) => candidate.name);
-  throw new UsageError(`Unknown command "${name}"${didYouMean(name, names)}; expected one of ${names.join(", ")}`);
+  const meant = didYouMean(name, names) || meantAsModel(name, DEFAULT_COMMAND);
+  throw new UsageError(`Unknown command "${name}"${meant || `; expected one of ${names.join(", ")}`}`);
 }
 
-function checkPositionals({ name: command, positionals: places }: Command, found: readonly string[]): void {
+/** What to say of a model that stands alone, where a flag has to name it. */
+function meantAsModel(text: string, { flags }: Command): string {
+  return flags["model"] !== undefined && /\/|\.gguf$/i.test(text) ? `; did you mean --model ${text}?` : "";
+}
+
+function checkPositionals(command: Command, found: readonly string[]): void {
+  const { name, positionals: places } = command;
   const missing = places.find((place, index) => !place.isOptional && found[index] === undefined);
-  if (missing !== undefined) throw new UsageError(`${command} needs ${missing.choices?.join(", ") ?? missing.name}; found nothing`);
+  if (missing !== undefined) throw new UsageError(`${name} needs ${missing.choices?.join(", ") ?? missing.name}; found nothing`);
   const isOpenEnded = places.at(-1)?.isRepeatable ?? false;
   if (!isOpenEnded && found.length > places.length) {
     const takes = places.length === 0 ? "no arguments" : `${places.length} at most`;
-    throw new UsageError(`Unexpected argument "${found[places.length]}"; ${command} takes ${takes}`);
+    const text = found[places.length]!;
+    throw new UsageError(`Unexpected argument "${text}"${meantAsModel(text, command) || `; ${name} takes ${takes}`}`);
   }
   for (const [index, value] of found.entries()) {
     const { choices } = places[Math.min(index, places.length - 1)] ?? {};
     if (choices !== undefined && !choices.includes(value)) {
-      throw new UsageError(`${command} takes one of ${choices.join(", ")}; found "${value}"`);
+      throw new UsageError(`${name} takes one of ${choices.join(", ")}; found "${value}"`);
     }
   }
 }
@@ -98,8 +106,15 @@ function readArguments(
     const unknown = /^Unknown option '(--?[^']*)'/.exec(error.message)?.[1];
     if (unknown === undefined) throw new UsageError(firstSentence(error.message));
     const names = [...options, ...Object.entries(switches)].map(([name]) => `--${name}`);
-    throw new UsageError(`Unknown flag ${unknown} of ${command}${didYouMean(unknown, names)}`);
+    const typed = asTyped(unknown, args);
+    throw new UsageError(`Unknown flag ${typed} of ${command}${didYouMean(typed.replace(/^-(?=[^-]{2})/, "--"), names)}`);
   }
+}
+
+/** With one dash, every letter is a flag to Node: of `-port` it tells no more than `-p`. */
+function asTyped(unknown: string, args: readonly string[]): string {
+  const whole = unknown.startsWith("--") ? undefined : args.find((arg) => arg.startsWith(unknown));
+  return whole?.replace(/=.*/s, "") ?? unknown;
 }
 
 /** Node's messages go on with advice about `--`, which takes no part in these commands. */

@@ -68,24 +68,55 @@ export function findDrafterBeside(ggufPath: string, model: Pick<LoadedModel, "sp
   return readJsonFile(`${folder}/config.json`) === null ? null : loadDrafter(folder, model);
 }
 
+interface DrafterFolder {
+  readonly source: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly tensors: ReadonlyMap<string, TensorEntry>;
+  /** What the folder tells; where it tells nothing, what it was asked for. */
+  readonly kind: DrafterKind;
+}
+
+function readDrafterFolder(folder: string, wanted?: DrafterKind): DrafterFolder {
+  const source = resolve(folder);
+  checkFolder(source);
+  const config = readJsonFile(`${source}/config.json`);
+  if (config === null) throw new ModelFileError(`Cannot use ${source} as a drafter: it has no config.json`);
+  const tensors = readFolderTensors(source);
+  const kind = detectDrafterKind(config, (name) => tensors.has(name)) ?? wanted;
+  if (kind !== undefined) return { source, config, tensors, kind };
+  throw new ModelFileError(
+    `Cannot use ${source} as a drafter: model_type ${JSON.stringify(config["model_type"])} is none of ${DRAFTER_KINDS.join(", ")}`,
+  );
+}
+
+function checkFolder(path: string): void {
+  const fault = (what: string): ModelFileError =>
+    new ModelFileError(`Cannot use ${path} as a drafter: ${what}; expected a folder with config.json and .safetensors files`);
+  try {
+    if (Deno.statSync(path).isDirectory) return;
+  } catch (error) {
+    throw fault(error instanceof Deno.errors.NotFound ? "it does not exist" : (error as Error).message);
+  }
+  throw fault("it is a file");
+}
+
+/**
+ * The kind of drafter that `folder` says it holds; `wanted` where it says nothing. The model need not be there for it.
+ * @throws {ModelFileError} when there is no such folder, when it holds no drafter, or when its files are missing or damaged.
+ */
+export function drafterKindOf(folder: string, wanted?: DrafterKind): DrafterKind {
+  return readDrafterFolder(folder, wanted).kind;
+}
+
 /**
  * Reads the drafter in `folder` for `model`: a drafter's own folder, or the model's when its checkpoint has an MTP head. Weights stay where they
  * are. `kind` overrides what the folder tells.
  * @throws {ModelFileError} when there is none, when something is missing or damaged, or when it does not fit the model.
  */
 export function loadDrafter(folder: string, model: Pick<LoadedModel, "spec">, kind?: DrafterKind): LoadedDrafter {
-  const source = resolve(folder);
-  const config = readJsonFile(`${source}/config.json`);
-  if (config === null) throw new ModelFileError(`Cannot use ${source} as a drafter: it has no config.json`);
-  const tensors = readFolderTensors(source);
-  const hasTensor = (name: string): boolean => tensors.has(name);
-  const found = kind ?? detectDrafterKind(config, hasTensor);
-  if (found === null) {
-    throw new ModelFileError(
-      `Cannot use ${source} as a drafter: model_type ${JSON.stringify(config["model_type"])} is none of ${DRAFTER_KINDS.join(", ")}`,
-    );
-  }
-  const drafter = RESOLVERS[found](config, hasTensor, targetShape(model));
+  const { source, config, tensors, kind: ownKind } = readDrafterFolder(folder, kind);
+  const found = kind ?? ownKind;
+  const drafter = RESOLVERS[found](config, (name) => tensors.has(name), targetShape(model));
   const { capture, numDraftTokens, maskTokenId } = drafter;
   const { dtype = "auto", served_context } = model.spec.config;
   const shared = {

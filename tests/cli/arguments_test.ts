@@ -174,16 +174,41 @@ Deno.test("help is a command too, and a slip of the finger is answered with what
   assertEquals(describe(parseArguments(["help", "doctor"])), "help doctor");
   assertThrows(() => parseArguments(["help", "dance"]), UsageError, 'Unknown command "dance"; expected one of');
   const slips: [string[], string][] = [
-    [["docter"], 'Unknown command "docter", did you mean doctor?'],
-    [["lsit"], 'Unknown command "lsit", did you mean list?'],
-    [["help", "sevre"], 'Unknown command "sevre", did you mean serve?'],
-    [["serve", "--prot", "1"], "Unknown flag --prot of serve, did you mean --port?"],
-    [["doctor", "--hlep"], "Unknown flag --hlep of doctor, did you mean --help?"],
-    [["list", "--verison"], "Unknown flag --verison of list, did you mean --version?"],
+    [["docter"], 'Unknown command "docter"; did you mean doctor?'],
+    [["lsit"], 'Unknown command "lsit"; did you mean list?'],
+    [["help", "sevre"], 'Unknown command "sevre"; did you mean serve?'],
+    [["serve", "--prot", "1"], "Unknown flag --prot of serve; did you mean --port?"],
+    [["doctor", "--hlep"], "Unknown flag --hlep of doctor; did you mean --help?"],
+    [["list", "--verison"], "Unknown flag --verison of list; did you mean --version?"],
+    [["--prot=1"], "Unknown flag --prot of serve; did you mean --port?"],
+    [["-port", "1"], "Unknown flag -port of serve; did you mean --port?"],
+    [["-port=1"], "Unknown flag -port of serve; did you mean --port?"],
+    [["doctor", "--port", "1"], "Unknown flag --port of doctor"],
+    [["doctor", "-p", "1"], "Unknown flag -p of doctor"],
   ];
-  for (const [args, message] of slips) assertThrows(() => parseArguments(args), UsageError, message);
-  const { message } = assertThrows(() => parseArguments(["doctor", "--port", "1"]), UsageError);
-  assertEquals(message, "Unknown flag --port of doctor");
+  for (const [args, message] of slips) assertEquals(assertThrows(() => parseArguments(args), UsageError).message, message);
+});
+
+Deno.test("a part of a flag's name is answered with the flags that have it, unless they are many", () => {
+  const slips: [string[], string][] = [
+    [["--context", "9"], "Unknown flag --context of serve; did you mean --max-context?"],
+    [["--batch", "3"], "Unknown flag --batch of serve; did you mean --max-batch or --batch-invariant?"],
+    [["run", "--cache-disk", "d"], "Unknown flag --cache-disk of run; did you mean --prefix-cache-disk or --prefix-cache-disk-mb?"],
+    [["--max", "3"], "Unknown flag --max of serve"],
+    [["--", "--port"], 'Unexpected argument "--port"; serve takes no arguments'],
+  ];
+  for (const [args, message] of slips) assertEquals(assertThrows(() => parseArguments(args), UsageError).message, message);
+});
+
+Deno.test("a model that stands alone is answered with the flag that names it", () => {
+  const slips: [string[], string][] = [
+    [["model.gguf"], 'Unknown command "model.gguf"; did you mean --model model.gguf?'],
+    [["Qwen/Qwen2.5-0.5B-Instruct"], 'Unknown command "Qwen/Qwen2.5-0.5B-Instruct"; did you mean --model Qwen/Qwen2.5-0.5B-Instruct?'],
+    [["serve", "./folder"], 'Unexpected argument "./folder"; did you mean --model ./folder?'],
+    [["doctor", "./folder"], 'Unexpected argument "./folder"; doctor takes no arguments'],
+    [["serve", "folder"], 'Unexpected argument "folder"; serve takes no arguments'],
+  ];
+  for (const [args, message] of slips) assertEquals(assertThrows(() => parseArguments(args), UsageError).message, message);
 });
 
 Deno.test("the README shows the commands and flags as the table has them", async () => {

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArguments } from "../../src/cli/parse_arguments.ts";
-import { checkOwnDrafter, chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
+import { checkDraftFlags, checkOwnDrafter, chooseDrafter, type DraftSettings } from "../../src/cli/choose_drafter.ts";
 import { UsageError } from "../../src/cli/flags.ts";
 import type { SpeculationOptions } from "../../src/engine/messages.ts";
 import { loadModel } from "../../src/models/checkpoint.ts";
@@ -47,6 +47,43 @@ Deno.test("flags that contradict each other are refused", () => {
   assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such drafter of its own");
   assertThrows(() => chosen(model, "--draft-kind", "ngram", "--draft-model", "x"), UsageError, "needs no weights");
   assertThrows(() => chosen(model, "--no-speculation", "--draft-model", "x"), UsageError, "expected one of them");
+});
+
+Deno.test("a drafter's folder that is not there, or holds another kind, is told without the model", () => {
+  const check = (draftModel: string, draftKind: DraftSettings["draftKind"] = "auto"): void =>
+    checkDraftFlags({ noSpeculation: false, draftModel, draftKind, draftTokens: null });
+  assertThrows(
+    () => check("/absent/drafter"),
+    ModelFileError,
+    "Cannot use /absent/drafter as a drafter: it does not exist; expected a folder",
+  );
+  assertThrows(() => check(fileURLToPath(import.meta.url)), ModelFileError, "as a drafter: it is a file; expected a folder");
+  assertThrows(() => check(fixture("golden/llama-tied-f32")), ModelFileError, 'model_type "llama" is none of mtp, eagle3, dflash');
+  const kinds = [["eagle3", "an EAGLE-3 drafter"], ["dflash", "a DFlash drafter"], ["qwen3_5-mtp", "an MTP head"]] as const;
+  for (const [name, found] of kinds) {
+    const folder = fixture(`drafters/${name}/drafter`);
+    const own = name === "qwen3_5-mtp" ? "mtp" : name;
+    for (const kind of ["mtp", "eagle3", "dflash"] as const) {
+      if (kind === own) continue;
+      const { message } = assertThrows(() => check(folder, kind), UsageError);
+      assertEquals(message, `--draft-kind is "${kind}", and ${folder} holds ${found}; expected "${own}" or "auto"`);
+    }
+    check(folder, own);
+    check(folder);
+  }
+});
+
+Deno.test("a folder that does not tell its kind is taken for the one that is asked for", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    Deno.writeTextFileSync(join(folder, "config.json"), '{"model_type": "qwen3_5"}');
+    Deno.copyFileSync(fixture("drafters/qwen3_5-mtp/drafter/model.safetensors"), join(folder, "model.safetensors"));
+    const settings: DraftSettings = { noSpeculation: false, draftModel: folder, draftKind: "mtp", draftTokens: null };
+    checkDraftFlags(settings);
+    assertThrows(() => checkDraftFlags({ ...settings, draftKind: "auto" }), ModelFileError, '"qwen3_5" is none of');
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });
 
 Deno.test("a kind that cannot be the model's own is told before the model is read", () => {

@@ -37,3 +37,9 @@ Deno.test("a model that cannot chat is one line that says why", async () => {
   assertEquals([code, stdout], [1, ""]);
   assertStringIncludes(stderr, "llama-tied-f32 has no tokenizer: it cannot chat");
 });
+
+Deno.test("a drafter that is not there is told before the model is read", async () => {
+  const { code, stdout, stderr } = await runMain("run", TINY_MODEL, "--draft-model", "no/such/drafter");
+  assertEquals([code, stdout], [1, ""]);
+  assertStringIncludes(stderr, "no/such/drafter as a drafter: it does not exist");
+});

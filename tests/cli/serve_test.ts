@@ -63,6 +63,9 @@ Deno.test("what was typed wrong is told before a port that is in use", async () 
     assertEquals(missing.code, 1);
     assertOneErrorLine(missing.stderr, "There is no file or folder no/such/model.gguf");
   }
+  const drafter = await runMain("serve", "--port", port, "--model", TINY_MODEL, "--draft-model", "no/such/drafter");
+  assertEquals([drafter.code, drafter.stdout], [1, ""]);
+  assertOneErrorLine(drafter.stderr, "no/such/drafter as a drafter: it does not exist");
 });
 
 Deno.test("a library that does not exist is one line that says what to run", async () => {

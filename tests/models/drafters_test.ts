@@ -95,6 +95,7 @@ Deno.test("A folder that holds no drafter is refused, and a kind that is asked f
   assertThrows(() => loadDrafter(path("eagle3/drafter"), model, "dflash"), ModelFileError, "vocab_size is missing");
   using empty = new TemporaryFolder();
   assertThrows(() => loadDrafter(empty.path, model), ModelFileError, "it has no config.json");
+  assertThrows(() => loadDrafter(`${empty.path}/absent`, model), ModelFileError, "absent as a drafter: it does not exist");
 });
 
 Deno.test("Without layer ids an early, a middle and a late layer are taken", () => {

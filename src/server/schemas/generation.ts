@@ -13,7 +13,9 @@ const stopString = string("A text").refine((text) => text.length > 0 && text.len
 
 const stop = z.union([stopString, list(stopString, { maxItems: MAX_STOP_STRINGS, plural: "strings", wanted: "must be a list" })], {
   error: (issue) => `must be a string or a list of up to ${MAX_STOP_STRINGS} strings; found ${show(issue.input)}`,
-}).meta({ description: "The answer ends before the first of these texts." });
+}).meta({
+  description: `The answer ends before the first of these texts: at most ${MAX_STOP_STRINGS}, each of 1 to ${MAX_STOP_CHARS} characters.`,
+});
 
 const streamOptions = z.object({ include_usage: optional(boolean("Send a last chunk with the usage and no choices.")) }, {
   error: (issue) => `must be an object; found ${show(issue.input)}`,
