@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 5
+#define RL_ABI_VERSION 6
 
 enum {
   RL_OK = 0,
@@ -81,6 +81,10 @@ RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
 /* Makes an empty cache of 0 slots. */
 RL_API int32_t rl_cache_new(rl_model* model, rl_cache** out);
 RL_API int32_t rl_cache_free(rl_cache* cache);
+
+/* Tells how far the cache may grow, before its first resize. A sparse cache takes address space for so many slots of so many tokens, and no memory,
+ * so that growing within that copies nothing; where there is no such address space, and in other caches, it changes nothing. */
+RL_API int32_t rl_cache_reserve(rl_cache* cache, int32_t slots, int32_t capacity);
 
 /* Gives every layer room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back.
  * After an error the slots and tokens that were there, and that the new size has room for, are as they were. */

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include "mlx/allocator.h"
 #include "mlx/array.h"
@@ -27,54 +25,58 @@ uintptr_t page_bytes() {
   if (start < end) madvise(reinterpret_cast<void*>(start), end - start, advice);
 }
 
-/* An array that begins at a multiple of `alignment` bytes, which 1 leaves to MLX. */
-mlx_array make_array(const int* shape, int num_dims, mlx_dtype dtype, size_t alignment, size_t* num_bytes) try {
-  mx::Shape sizes(shape, shape + num_dims);
-  mx::Dtype type = dtype_of(dtype);
-  *num_bytes = type.size();
-  for (int size : sizes) *num_bytes *= static_cast<size_t>(size);
-  mx::allocator::Buffer buffer = mx::allocator::malloc(*num_bytes + alignment - 1);
-  if (buffer.ptr() == nullptr) return mlx_array{nullptr};
-  if (alignment == 1) return mlx_array{new mx::array(buffer, sizes, type)};
-  size_t offset = (alignment - reinterpret_cast<uintptr_t>(buffer.raw_ptr()) % alignment) % alignment;
-  mx::array owner(buffer, {1}, mx::uint8);
-  auto aligned = std::make_unique<mx::array>(sizes, type, nullptr, std::vector<mx::array>{});
-  mx::Strides strides = aligned->strides();
-  size_t num_items = *num_bytes / type.size();
-  aligned->copy_shared_buffer(owner, strides, {.contiguous = true, .row_contiguous = true, .col_contiguous = false}, num_items,
-                              static_cast<int64_t>(offset / type.size()));
-  aligned->set_status(mx::array::Status::available);
-  return mlx_array{aligned.release()};
-} catch (...) {
-  return mlx_array{nullptr};
+size_t bytes_of(const mx::Shape& sizes, mx::Dtype type) {
+  size_t num_bytes = type.size();
+  for (int size : sizes) num_bytes *= static_cast<size_t>(size);
+  return num_bytes;
 }
+
+#ifdef __linux__
+/* Address space for an array; the system gives memory to what is written. MLX's buffers begin with their size, for which there is a page of its
+ * own in front, so that the array lies at a page. */
+mlx_array make_sparse(const mx::Shape& sizes, mx::Dtype type) {
+  size_t num_bytes = bytes_of(sizes, type), mapped_bytes = num_bytes + page_bytes();
+  void* mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return mlx_array{nullptr};
+  madvise(mapped, mapped_bytes, MADV_NOHUGEPAGE);
+  auto* start = static_cast<char*>(mapped);
+  size_t header_bytes = static_cast<size_t>(static_cast<char*>(mx::allocator::Buffer{start}.raw_ptr()) - start);
+  auto* size = reinterpret_cast<size_t*>(start + page_bytes() - header_bytes);
+  *size = num_bytes;
+  return mlx_array{new mx::array(mx::allocator::Buffer{size}, sizes, type,
+                                 [mapped, mapped_bytes](mx::allocator::Buffer) { munmap(mapped, mapped_bytes); })};
+}
+#endif
 
 }  // namespace
 
-mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data) {
-  size_t num_bytes;
-  mlx_array array = make_array(shape, num_dims, dtype, 1, &num_bytes);
-  if (array.ctx == nullptr) return array;
+mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, uint8_t** data) try {
+  mx::Shape sizes(shape, shape + num_dims);
+  size_t num_bytes = bytes_of(sizes, dtype_of(dtype));
+  mx::allocator::Buffer buffer = mx::allocator::malloc(num_bytes);
+  if (buffer.ptr() == nullptr) return mlx_array{nullptr};
+  mlx_array array = {new mx::array(buffer, sizes, dtype_of(dtype))};
   *data = array_data(array);
 #ifdef MADV_HUGEPAGE
   /* A step streams all weights, and page walks cost a tenth of it: large arrays ask for huge pages, before they are touched. */
   advise(*data, num_bytes, 1 << 21, MADV_HUGEPAGE);
 #endif
   return array;
+} catch (...) {
+  return mlx_array{nullptr};
 }
 
-mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype) {
-  size_t num_bytes;
-  /* At a page, so that the heads of a slot share none with others as far as their sizes allow. */
-  mlx_array array = make_array(shape, num_dims, dtype, page_bytes(), &num_bytes);
-  if (array.ctx == nullptr) return array;
-  uint8_t* data = array_data(array);
+mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype) try {
 #ifdef __linux__
-  advise(data, num_bytes, page_bytes(), MADV_NOHUGEPAGE);
-#endif
-  /* What malloc hands out may have been in use. */
-  memory_clear(data, num_bytes);
+  return make_sparse(mx::Shape(shape, shape + num_dims), dtype_of(dtype));
+#else
+  uint8_t* data;
+  mlx_array array = array_uninitialized(shape, num_dims, dtype, &data);
+  if (array.ctx != nullptr) memory_clear(data, bytes_of(mx::Shape(shape, shape + num_dims), dtype_of(dtype)));
   return array;
+#endif
+} catch (...) {
+  return mlx_array{nullptr};
 }
 
 uint8_t* array_data(mlx_array array) { return static_cast<mx::array*>(array.ctx)->data<uint8_t>(); }

@@ -22,7 +22,8 @@ mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, u
 #define MEMORY_IS_SPARSE 0
 #endif
 
-/* Zeros; where MEMORY_IS_SPARSE, they take none of the system's memory until they are written. For arrays that are never filled. */
+/* Zeros; where MEMORY_IS_SPARSE, they begin at a page and take none of the system's memory until they are written, so that they may be far larger
+ * than that. Not among the bytes that MLX counts. */
 mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype);
 
 /* Where an array lies that has been evaluated. */

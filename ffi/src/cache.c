@@ -8,6 +8,9 @@
 
 #include "array_memory.h"
 #include "cpu/attention.h"
+#include "sparse_cache.h"
+
+enum { MAX_SLOTS = 4096, MAX_CAPACITY = 1 << 24 };
 
 void cache_replace(mlx_array* own, mlx_array updated) { mlx_array_set(own, updated); }
 
@@ -72,8 +75,7 @@ void cache_append_roots(const rl_cache* cache, mlx_vector_array roots) {
   }
 }
 
-/* Shape of one of a layer's arrays for so many slots of so many tokens. */
-static const int* sized(layer_state* state, int which, int slots, int capacity) {
+const int* cache_shape(layer_state* state, int which, int slots, int capacity) {
   state->shapes[which][0] = slots;
   if (!state->is_recurrent) state->shapes[which][2] = capacity;
   return state->shapes[which];
@@ -82,8 +84,8 @@ static const int* sized(layer_state* state, int which, int slots, int capacity) 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
 /* Zeros of the new size with the old content in their corner. */
-static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
-  mlx_array fresh = op_zeros(s, sized(&state, which, slots, capacity), 4, state.dtypes[which]);
+static mlx_array recache_shape(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
+  mlx_array fresh = op_zeros(s, cache_shape(&state, which, slots, capacity), 4, state.dtypes[which]);
   if (old.ctx == NULL || cache->num_slots == 0) return fresh;
   mlx_array kept = op_slice(s, old, 0, 0, min_int(slots, cache->num_slots));
   if (!state.is_recurrent) kept = op_slice(s, kept, 2, 0, min_int(capacity, cache->capacity));
@@ -91,70 +93,10 @@ static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int
   return op_copy(s, op_update(s, fresh, kept, SHAPE(0, 0, 0, 0)));
 }
 
-/* ---- sparse caches: the system gives memory to what is written, so that a slot takes what its row needs, whatever the capacity ---- */
-
-/* The bytes of one token of one head, and how many heads a slot has. */
-typedef struct head_layout {
-  size_t token_bytes;
-  int num_heads;
-} head_layout;
-
-static head_layout layout_of(const layer_state* state, int which) {
-  return (head_layout){(size_t)state->shapes[which][3] * mlx_dtype_size(state->dtypes[which]), state->shapes[which][1]};
-}
-
-static uint8_t* head_data(mlx_array array, head_layout l, int slot, int head) {
-  return array_data(array) + ((size_t)slot * (size_t)l.num_heads + (size_t)head) * (size_t)mlx_array_dim(array, 2) * l.token_bytes;
-}
-
-/* An array of the new size with what the slots hold. */
-static int32_t resize_sparse(rl_cache* cache, int i, int slots, int capacity) {
-  layer_state state = cache->model->states[i / 2];
-  mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
-  head_layout l = layout_of(&state, i % 2);
-  mlx_array fresh = array_sparse(sized(&state, i % 2, slots, capacity), 4, state.dtypes[i % 2]);
-  if (fresh.ctx == NULL) return rl_fail(RL_ERR_MEMORY, "Cannot get memory for %d slots of %d tokens", slots, capacity);
-  for (int slot = 0; slot < min_int(slots, cache->num_slots) && own->ctx != NULL; slot++)
-    for (int head = 0; head < l.num_heads; head++)
-      memcpy(head_data(fresh, l, slot, head), head_data(*own, l, slot, head),
-             (size_t)min_int(cache->lengths[slot], capacity) * l.token_bytes);
-  if (own->ctx != NULL) mlx_array_free(*own);
-  *own = fresh;
-  return RL_OK;
-}
-
-/* In so many tokens of a head there is a page of memory at least. */
-enum { PAGED_TOKENS = 64 };
-
-/* Makes zeros of what a slot holds; its memory goes back, up to the end of every head's last page. */
-static void release_slot(rl_cache* cache, int slot) {
-  if (cache->lengths[slot] == 0) return;
-  int length = min_int((cache->lengths[slot] + PAGED_TOKENS - 1) / PAGED_TOKENS * PAGED_TOKENS, cache->capacity);
-  for (int i = 0; i < 2 * cache->model->num_layers; i++) {
-    const layer_state* state = &cache->model->states[i / 2];
-    if (state->is_recurrent) continue;
-    head_layout l = layout_of(state, i % 2);
-    for (int head = 0; head < l.num_heads; head++)
-      memory_clear(head_data(cache->layers[i / 2].arrays[i % 2], l, slot, head), (size_t)length * l.token_bytes);
-  }
-  cache->lengths[slot] = 0;
-}
-
 void cache_write(rl_cache* cache, int slot, int start, int end) {
   int* length = &cache->lengths[slot];
-  if (cache->is_sparse && start == 0 && *length > end) release_slot(cache, slot);
+  if (cache->is_sparse && start == 0 && *length > end) cache_settle(cache), sparse_release(cache, slot);
   if (end > *length) *length = end;
-}
-
-/* Head by head, so that what is moved is there twice for one head only. */
-static void move_sparse(rl_cache* cache, int i, int from, int to, int length) {
-  head_layout l = layout_of(&cache->model->states[i / 2], i % 2);
-  mlx_array own = cache->layers[i / 2].arrays[i % 2];
-  for (int head = 0; head < l.num_heads; head++) {
-    size_t num_bytes = (size_t)length * l.token_bytes;
-    memcpy(head_data(own, l, to, head), head_data(own, l, from, head), num_bytes);
-    memory_clear(head_data(own, l, from, head), num_bytes);
-  }
 }
 
 void cache_settle(const rl_cache* cache) {
@@ -172,10 +114,19 @@ static int32_t replace_evaluated(scope* s, mlx_array* own, mlx_array updated) {
   return s->status;
 }
 
+int32_t rl_cache_reserve(rl_cache* cache, int32_t slots, int32_t capacity) {
+  if (cache == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cache_reserve: cache must not be NULL");
+  if (slots < 1 || capacity < 1 || slots > MAX_SLOTS || capacity > MAX_CAPACITY)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_cache_reserve: %d slots of %d tokens; expected 1 … %d of 1 … %d", slots, capacity, MAX_SLOTS, MAX_CAPACITY);
+  cache->reserved_slots = slots, cache->reserved_capacity = capacity;
+  return RL_OK;
+}
+
 int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   if (cache == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cache_resize: cache must not be NULL");
-  if (slots < 0 || capacity < 0 || (slots == 0) != (capacity == 0) || slots > 4096 || capacity > 1 << 24)
-    return rl_fail(RL_ERR_ARGUMENT, "rl_cache_resize: %d slots of %d tokens; expected 1 … 4096 of 1 … 2^24, or both 0", slots, capacity);
+  if (slots < 0 || capacity < 0 || (slots == 0) != (capacity == 0) || slots > MAX_SLOTS || capacity > MAX_CAPACITY)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_cache_resize: %d slots of %d tokens; expected 1 … %d of 1 … %d, or both 0", slots, capacity, MAX_SLOTS,
+                   MAX_CAPACITY);
   int32_t status = model_check_thread(cache->model);
   if (status != RL_OK) return status;
   if (slots == 0) return free_layers(cache), give_memory_back(), RL_OK;
@@ -185,14 +136,15 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
   for (int slot = 0; slot < min_int(slots, cache->num_slots); slot++) lengths[slot] = min_int(cache->lengths[slot], capacity);
   cache_drop_snapshots(cache);
   cache_settle(cache);
+  if (cache->is_sparse && is_smaller) sparse_shrink(cache, slots, capacity);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
     if (cache->is_sparse && !cache->model->states[i / 2].is_recurrent) {
-      status = resize_sparse(cache, i, slots, capacity);
+      status = sparse_resize(cache, i, slots, capacity);
       continue;
     }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
-    status = replace_evaluated(&s, own, resized(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
+    status = replace_evaluated(&s, own, recache_shape(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
   }
   /* A layer that has grown before another one could not does no harm: what all of them have room for counts, and it was there before. */
   cache->num_slots = status == RL_OK ? slots : min_int(slots, cache->num_slots);
@@ -229,7 +181,7 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
   cache_write(cache, to, 0, length);
   for (int i = 0; i < 2 * cache->model->num_layers && status == RL_OK; i++) {
     if (cache->is_sparse && !cache->model->states[i / 2].is_recurrent) {
-      move_sparse(cache, i, from, to, length);
+      sparse_move(cache, i, from, to, length);
       continue;
     }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
@@ -239,7 +191,7 @@ int32_t rl_cache_move(rl_cache* cache, int32_t from, int32_t to, int32_t length)
     if (s.status == RL_OK) scope_check(&s, mlx_array_eval(rows));
     status = overwrite(&s, own, rows, to);
   }
-  if (cache->is_sparse) release_slot(cache, from);
+  if (cache->is_sparse) sparse_release(cache, from);
   return status;
 }
 
@@ -249,7 +201,7 @@ int32_t rl_cache_release(rl_cache* cache, int32_t slot) {
   if (status == RL_OK) status = check_slot(cache, "rl_cache_release: slot", slot);
   if (status != RL_OK || !cache->is_sparse) return status;
   cache_settle(cache);
-  release_slot(cache, slot);
+  sparse_release(cache, slot);
   return RL_OK;
 }
 
@@ -261,13 +213,13 @@ int32_t rl_cache_clear(rl_cache* cache, int32_t slot) {
   if (status != RL_OK) return status;
   cache_drop_snapshots(cache);
   cache_settle(cache);
-  if (cache->is_sparse) release_slot(cache, slot);
+  if (cache->is_sparse) sparse_release(cache, slot);
   cache->lengths[slot] = 0;
   for (int i = 0; i < 2 * m->num_layers && status == RL_OK; i++) {
     layer_state state = m->states[i / 2];
     if (cache->is_sparse && !state.is_recurrent) continue;
     scope s = scope_open(m->stream);
-    mlx_array zeros = op_zeros(&s, sized(&state, i % 2, 1, cache->capacity), 4, state.dtypes[i % 2]);
+    mlx_array zeros = op_zeros(&s, cache_shape(&state, i % 2, 1, cache->capacity), 4, state.dtypes[i % 2]);
     status = overwrite(&s, &cache->layers[i / 2].arrays[i % 2], zeros, slot);
   }
   return status;

@@ -21,6 +21,7 @@ typedef struct snapshot {
 struct rl_cache {
   rl_model* model;
   int num_slots, capacity;
+  int reserved_slots, reserved_capacity; /* what a sparse cache takes address space for */
   int* lengths; /* of every slot: tokens that were written since it began, at least; what lies behind takes no memory where `is_sparse` */
   bool is_sparse;
   layer_cache* layers;
@@ -31,15 +32,18 @@ struct rl_cache {
 /* Whether caches of this model (or drafter) will be sparse. */
 bool cache_is_sparse(const rl_model* model);
 
-/* Notes that a step or a page writes the tokens [start, end) of a slot. One that begins anew gives its old row's memory back first. Nothing of
- * the cache may be in flight. */
+/* Notes that a step or a page writes the tokens [start, end) of a slot. One that begins anew gives its old row's memory back first, and waits for
+ * what is in flight. */
 void cache_write(rl_cache* cache, int slot, int start, int end);
 
-/* Waits for what is in flight where that is needed for updates in place: what runs holds the buffers. */
+/* Waits for what is in flight before a sparse cache is changed behind MLX's back. */
 void cache_settle(const rl_cache* cache);
 
 /* Replaces a layer's array and drops the old handle, so that the update can happen in place. */
 void cache_replace(mlx_array* own, mlx_array updated);
+
+/* Shape of one of a layer's arrays for so many slots of so many tokens, in `state`. */
+const int* cache_shape(layer_state* state, int which, int slots, int capacity);
 
 /* Adds all arrays of the cache to what is evaluated. */
 void cache_append_roots(const rl_cache* cache, mlx_vector_array roots);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "array_memory.h"
-#include "cache.h"
+#include "sparse_cache.h"
 
 struct rl_page {
   const rl_model* model;
@@ -29,35 +29,49 @@ static void free_page(rl_page* page) {
   free(page);
 }
 
-/* An evaluated, row-contiguous array in a buffer of its own. */
-static mlx_array own_copy(scope* s, mlx_array array) {
-  uint8_t* data = NULL;
-  mlx_array copy = array_uninitialized(mlx_array_shape(array), (int)mlx_array_ndim(array), mlx_array_dtype(array), &data);
-  if (copy.ctx == NULL) return scope_fail(s, RL_ERR_MEMORY, "Out of memory for %zu bytes of a page", mlx_array_nbytes(array)), copy;
-  memcpy(data, array_data(array), mlx_array_nbytes(array));
-  return copy;
+/* Shape of one of the page's arrays. */
+static const int* part_shape(const rl_page* page, layer_state* state, int i) {
+  state->shapes[i % 2][0] = 1;
+  if (!state->is_recurrent) state->shapes[i % 2][2] = page->length;
+  return state->shapes[i % 2];
 }
 
-/* What MLX copies of nearly all of an array is a view of it, and sparse caches are changed where they lie. */
-static void separate_page(scope* s, const rl_cache* cache, rl_page* page) {
-  for (int i = 0; i < 2 * page->model->num_layers && s->status == RL_OK; i++) {
-    if (!is_part(page, i)) continue;
-    mlx_array cached = cache->layers[i / 2].arrays[i % 2];
-    uint8_t *data = array_data(page->arrays[i]), *begin = array_data(cached);
-    if (data < begin || data >= begin + mlx_array_nbytes(cached)) continue;
-    mlx_array copy = own_copy(s, page->arrays[i]);
-    if (copy.ctx == NULL) return;
-    mlx_array_free(page->arrays[i]);
-    page->arrays[i] = copy;
+/* Keys and values of a sparse cache are copied as they lie. */
+static bool is_sparse_part(const rl_cache* cache, int i) { return cache->is_sparse && !cache->model->states[i / 2].is_recurrent; }
+
+typedef enum direction { CACHE_TO_PAGE, PAGE_TO_CACHE } direction;
+
+static void copy_sparse_part(const rl_page* page, const rl_cache* cache, int i, int slot, int start, direction to) {
+  int num_heads = cache->model->states[i / 2].shapes[i % 2][1];
+  for (int head = 0; head < num_heads; head++) {
+    size_t token_bytes;
+    uint8_t* cached = sparse_tokens(cache, i, slot, head, start, &token_bytes);
+    size_t num_bytes = (size_t)page->length * token_bytes;
+    uint8_t* own = array_data(page->arrays[i]) + (size_t)head * num_bytes;
+    memcpy(to == PAGE_TO_CACHE ? cached : own, to == PAGE_TO_CACHE ? own : cached, num_bytes);
   }
 }
 
-/* Fills the page's arrays; they are evaluated together. */
+static int32_t save_sparse_part(rl_page* page, const rl_cache* cache, int i, int slot, int start) {
+  layer_state state = cache->model->states[i / 2];
+  uint8_t* data;
+  page->arrays[i] = array_uninitialized(part_shape(page, &state, i), 4, state.dtypes[i % 2], &data);
+  if (page->arrays[i].ctx == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for a page of %d tokens", page->length);
+  copy_sparse_part(page, cache, i, slot, start, CACHE_TO_PAGE);
+  return RL_OK;
+}
+
+/* Fills the page's arrays; what MLX copies is evaluated together. */
 static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int start) {
+  cache_settle(cache);
   scope s = scope_open(page->model->stream);
   mlx_vector_array roots = mlx_vector_array_new();
   for (int i = 0; i < 2 * page->model->num_layers && s.status == RL_OK; i++) {
     if (!is_part(page, i)) continue;
+    if (is_sparse_part(cache, i)) {
+      s.status = save_sparse_part(page, cache, i, slot, start);
+      continue;
+    }
     mlx_array part = op_slice(&s, cache->layers[i / 2].arrays[i % 2], 0, slot, slot + 1);
     if (!page->model->states[i / 2].is_recurrent) part = op_slice(&s, part, 2, start, start + page->length);
     part = op_copy(&s, part);
@@ -68,7 +82,6 @@ static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int sta
   scope_close(&s);
   if (s.status == RL_OK) scope_check(&s, mlx_eval(roots));
   mlx_vector_array_free(roots);
-  if (s.status == RL_OK && cache->is_sparse) separate_page(&s, cache, page);
   return s.status;
 }
 
@@ -110,13 +123,13 @@ int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t
   scope s = scope_open(cache->model->stream);
   for (int i = 0; i < 2 * cache->model->num_layers && s.status == RL_OK; i++) {
     if (!is_part(page, i)) continue;
+    if (is_sparse_part(cache, i)) {
+      copy_sparse_part(page, cache, i, slot, start, PAGE_TO_CACHE);
+      continue;
+    }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     int at = cache->model->states[i / 2].is_recurrent ? 0 : start;
-    /* An update that covers everything is the page's array itself, which would change with the cache. */
-    bool covers_all = cache->is_sparse && mlx_array_size(page->arrays[i]) == mlx_array_size(*own);
-    mlx_array part = covers_all ? own_copy(&s, page->arrays[i]) : page->arrays[i];
-    if (covers_all && part.ctx != NULL) part = scope_keep(&s, part);
-    mlx_array updated = op_update(&s, *own, part, SHAPE(slot, 0, at, 0));
+    mlx_array updated = op_update(&s, *own, page->arrays[i], SHAPE(slot, 0, at, 0));
     if (s.status == RL_OK) cache_replace(own, updated);
   }
   scope_close(&s);
@@ -156,13 +169,6 @@ int32_t rl_page_export(const rl_page* page, uint8_t* bytes, int64_t capacity) {
     bytes += size;
   }
   return RL_OK;
-}
-
-/* Shape of one of the page's arrays. */
-static const int* part_shape(const rl_page* page, layer_state* state, int i) {
-  state->shapes[i % 2][0] = 1;
-  if (!state->is_recurrent) state->shapes[i % 2][2] = page->length;
-  return state->shapes[i % 2];
 }
 
 static int64_t part_bytes(const rl_page* page, int i) {

@@ -1,4 +1,6 @@
 /* A sparse cache takes memory for what its rows have written, and gives it back when they leave. Elsewhere there is nothing to test. */
+#include <sys/resource.h>
+
 #include "check.h"
 #include "rowlock.h"
 #include "tiny_checkpoint.h"
@@ -101,13 +103,54 @@ static void test_many_short_rows(void) {
   CHECK(rl_page_free(page) == RL_OK);
 }
 
+/* Memory pages that a resize touches for the first time. */
+static long faults_of_resize(int slots, int capacity) {
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  CHECK(rl_cache_resize(cache, slots, capacity) == RL_OK);
+  getrusage(RUSAGE_SELF, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+/* Within what was reserved a cache grows and shrinks without a copy; beyond it, it copies what is held. */
+static void test_reserve(void) {
+  enum { SHORT = 2000, FEW_FAULTS = 64 };
+  rl_page *page = make_page(SHORT), *found = NULL;
+  size_t num_bytes = (size_t)(SHORT * token_bytes);
+  uint8_t *expected = malloc(num_bytes), *held = malloc(num_bytes);
+  CHECK(expected != NULL && held != NULL && rl_page_export(page, expected, (int64_t)num_bytes) == RL_OK);
+  CHECK(rl_cache_resize(cache, 0, 0) == RL_OK && rl_cache_reserve(cache, 4, 8192) == RL_OK && rl_cache_resize(cache, 2, SHORT) == RL_OK);
+  CHECK(rl_page_load(cache, page, 1, 0) == RL_OK);
+  long num_pages = (long)(num_bytes / 4096), grown = faults_of_resize(4, 8192);
+  CHECK_VALUES(grown < FEW_FAULTS, "growing within what is reserved touches %ld pages", grown);
+  long beyond = faults_of_resize(5, 9000);
+  CHECK_VALUES(beyond > num_pages / 2, "growing beyond it touches %ld pages, the row has %ld", beyond, num_pages);
+  CHECK(rl_page_save(cache, 1, 0, SHORT, 0, &found) == RL_OK && rl_page_export(found, held, (int64_t)num_bytes) == RL_OK);
+  CHECK(memcmp(held, expected, num_bytes) == 0 && rl_page_free(found) == RL_OK);
+  long empty = resident_kb() - (long)(num_bytes / KB);
+  CHECK(rl_cache_resize(cache, 3, 1000) == RL_OK);
+  check_held("shrunk", 1000, empty);
+  CHECK(rl_cache_resize(cache, 3, SHORT) == RL_OK && rl_page_save(cache, 1, 0, SHORT, 0, &found) == RL_OK);
+  CHECK(rl_page_export(found, held, (int64_t)num_bytes) == RL_OK && rl_page_free(found) == RL_OK);
+  /* [layer][keys, values][head][token]: of every head the first half is there, and the rest is zeros. */
+  size_t half = num_bytes / 16;
+  for (size_t head = 0; head < 8; head++) memset(expected + (2 * head + 1) * half, 0, half);
+  CHECK(memcmp(held, expected, num_bytes) == 0);
+  CHECK(rl_cache_reserve(cache, 0, 1) == RL_ERR_ARGUMENT && rl_cache_reserve(cache, 1, -1) == RL_ERR_ARGUMENT);
+  CHECK(rl_cache_reserve(NULL, 1, 1) == RL_ERR_ARGUMENT);
+  /* Address space that cannot be had is no error. */
+  CHECK(rl_cache_resize(cache, 0, 0) == RL_OK && rl_cache_reserve(cache, 4096, 1 << 24) == RL_OK && rl_cache_resize(cache, 1, 64) == RL_OK);
+  CHECK(rl_cache_resize(cache, 0, 0) == RL_OK && rl_page_free(page) == RL_OK);
+  free(expected), free(held);
+}
+
 int main(void) {
   static tiny_checkpoint c;
   int64_t info[8] = {0};
   rl_model* m = load_model(&c);
   CHECK(m != NULL && rl_model_info(m, info) == RL_OK && rl_cache_new(m, &cache) == RL_OK);
   token_bytes = info[4];
-  if (info[7] == 1 && resident_kb() > 0) test_memory(), test_many_short_rows();
+  if (info[7] == 1 && resident_kb() > 0) test_memory(), test_many_short_rows(), test_reserve();
   CHECK(rl_cache_free(cache) == RL_OK && rl_model_free(m) == RL_OK);
   tiny_checkpoint_remove(&c);
   return finish();

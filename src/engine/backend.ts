@@ -41,7 +41,7 @@ export interface PageImage extends PageParts {
 }
 
 /**
- * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `resize`, `move`, `clear` and `release` of `ModelBackend`.
+ * A drafter's model. Its cache has the slots and the capacity of the model's and follows every `reserve`, `resize`, `move`, `clear` and `release` of `ModelBackend`.
  * What the calls of a round are is written at `rl_draft` in `ffi/include/rowlock.h`.
  */
 export interface DrafterBackend {
@@ -63,6 +63,8 @@ export interface ModelBackend {
   readonly facts: Omit<EngineFacts, "loadMs" | "draftKinds" | "maxRowTokens" | "leastBytes">;
   /** null: the model has none. */
   readonly drafter: DrafterBackend | null;
+  /** Tells once how far the cache may grow. Where that takes no memory (`isKvSparse`), growing copies nothing from then on. */
+  reserve(slots: number, capacity: number): void;
   /** Room for `slots` slots of `capacity` tokens, keeping what still fits. When it throws, the cache is as it was. */
   resize(slots: number, capacity: number): void;
   /** Moves the first `length` tokens of slot `from` over slot `to`; what `from` holds then is not defined. */

@@ -41,6 +41,7 @@ export class EngineCore {
     this.sampling = new SamplingBatch(vocabSize);
     this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling, ...speculation.columns);
     this.room = new KvRoom(backend, limits.maxBatch);
+    backend.reserve(limits.maxBatch, roundedCapacity(limits.maxContext + speculation.maxDrafts));
     this.budget = new MemoryBudget(memoryCosts(backend.facts, limits.prefillChunk + limits.maxBatch), limits.memoryBytes);
     this.prefixes = new PrefixReuse(backend, speculation, { maxBytes: limits.prefixCacheBytes ?? 0, disk, nowMs });
   }

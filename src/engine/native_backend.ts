@@ -58,6 +58,11 @@ export class NativeBackend implements ModelBackend {
     }
   }
 
+  reserve(slots: number, capacity: number): void {
+    translated(() => this.drafter?.reserve(slots, capacity));
+    translated(() => this.#cache.reserve(slots, capacity));
+  }
+
   resize(slots: number, capacity: number): void {
     // The drafter first: when it cannot be had, the model's cache is as it was.
     translated(() => this.drafter?.resize(slots, capacity));

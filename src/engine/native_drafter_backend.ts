@@ -57,6 +57,10 @@ export class NativeDrafterBackend implements DrafterBackend {
     this.#output.sample(call);
   }
 
+  reserve(slots: number, capacity: number): void {
+    this.#cache.reserve(slots, capacity);
+  }
+
   resize(slots: number, capacity: number): void {
     this.#cache.resize(slots, capacity);
   }

@@ -38,6 +38,11 @@ export class NativeCache {
     return this.#handle;
   }
 
+  /** Tells how far it may grow, before the first `resize`: a sparse cache takes address space for that, so that growing copies nothing. */
+  reserve(slots: number, capacity: number): void {
+    this.#library.check("rl_cache_reserve", this.#library.symbols.rl_cache_reserve(this.unsafeHandle, slots, capacity));
+  }
+
   /** Room for `slots` slots of `capacity` tokens; keeps what still fits. (0, 0) gives all memory back. */
   resize(slots: number, capacity: number): void {
     this.#library.check("rl_cache_resize", this.#library.symbols.rl_cache_resize(this.unsafeHandle, slots, capacity));

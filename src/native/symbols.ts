@@ -3,7 +3,7 @@
 import { PAGE_SYMBOLS } from "./page_symbols.ts";
 
 /** Must equal the library's `RL_ABI_VERSION`. */
-export const ABI_VERSION = 5;
+export const ABI_VERSION = 6;
 
 /** Bytes of the structs that cross the border. */
 export const STRUCT_BYTES = { rl_row: 20, rl_draft_row: 20, rl_sampling: 64, rl_edit: 16, rl_sampled: 16 } as const;
@@ -82,6 +82,14 @@ export const SYMBOLS = {
   rl_cache_free: {
     parameters: [
       "pointer", // rl_cache* cache
+    ],
+    result: "i32",
+  },
+  rl_cache_reserve: {
+    parameters: [
+      "pointer", // rl_cache* cache
+      "i32", // int32_t slots
+      "i32", // int32_t capacity
     ],
     result: "i32",
   },

@@ -58,6 +58,8 @@ export class FakeBackend implements ModelBackend {
 
   constructor(readonly faults: FakeFaults = {}) {}
 
+  reserve(): void {}
+
   resize(slots: number, capacity: number): void {
     this.#assertLanded("resize");
     if (slots * capacity > (this.faults.maxTokens ?? Infinity)) {

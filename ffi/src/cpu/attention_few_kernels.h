@@ -2,6 +2,9 @@
  * while values are weighed. Every number goes through the same operations in the same order as where many queries share a vector. */
 enum { FEW_QUERIES = 4, FEW_MAX_HEAD_DIM = 256 };
 
+/* Keys and values of a row come from memory, and the processor follows them no further than to the end of a page: so many ahead are asked for. */
+enum { PREFETCHED_KEYS = 32 };
+
 /* 16 keys × 16 features, `stride` floats from key to key, to [feature][key]. */
 TARGET static inline void NAME(transpose)(const float* from, size_t stride, NAME(vector)* to) {
   __m512 rows[16], pairs[16];
@@ -38,6 +41,7 @@ TARGET static void NAME(score_few)(const float (*queries)[FEW_MAX_HEAD_DIM], int
     keys = last_keys;
   }
   for (int d = 0; d < head_dim; d += 16) {
+    for (int i = 0; i < 16; i++) __builtin_prefetch(keys + (PREFETCHED_KEYS + i) * head_dim + d);
     NAME(transpose)(keys + d, (size_t)head_dim, features);
     for (int i = 0; i < 16; i++)
       for (int h = 0; h < FEW_QUERIES; h++) sums[h] += features[i] * queries[h][d + i];
@@ -57,6 +61,7 @@ TARGET static void NAME(weigh_few)(const float (*weights)[KEY_BLOCK], int num_qu
       const float* value = values + (size_t)i * (size_t)head_dim + (size_t)d;
       NAME(vector) parts[4];
       for (int v = 0; v < 4; v++) parts[v] = NAME(load_lanes)(value + 16 * (v < num_vectors ? v : 0));
+      for (int v = 0; v < num_vectors; v++) __builtin_prefetch(value + PREFETCHED_KEYS * head_dim + 16 * v);
       for (int h = 0; h < FEW_QUERIES; h++)
         for (int v = 0; v < 4; v++) sums[h][v] += parts[v] * weights[h][i];
     }

@@ -39,17 +39,13 @@ class HostOp : public mx::UnaryPrimitive {
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
     if (is_in_place_ && !inputs[0].flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
-    bool shares = is_in_place_ && inputs[0].is_donatable();
-    if (shares) out.copy_shared_buffer(inputs[0]);
+    if (is_in_place_) out.copy_shared_buffer(inputs[0]);
     else out.set_data(mx::allocator::malloc(out.nbytes()));
     std::vector<host_tensor> tensors;
     for (const mx::array& input : inputs) tensors.push_back(describe(input));
-    size_t copied_bytes = is_in_place_ && !shares ? out.nbytes() : 0;
-    mx::cpu::get_command_encoder(stream()).dispatch(
-        [kernel = kernel_, params = params_, tensors = std::move(tensors), output = out.data<char>(), copied_bytes]() {
-          if (copied_bytes > 0) std::memcpy(output, tensors[0].data, copied_bytes);
-          kernel(params.data(), tensors.data(), output);
-        });
+    mx::cpu::get_command_encoder(stream()).dispatch([kernel = kernel_, params = params_, tensors = std::move(tensors), output = out.data<char>()]() {
+      kernel(params.data(), tensors.data(), output);
+    });
   }
 
   void eval_gpu(const std::vector<mx::array>&, mx::array&) override { throw std::runtime_error("A host kernel cannot run on a GPU"); }
@@ -62,33 +58,26 @@ class HostOp : public mx::UnaryPrimitive {
   bool is_in_place_;
 };
 
-/* The outputs hold the inputs of their operation each, so that MLX's own test for a single reference fails: what counts is the buffer. */
 class HostBlockOp : public mx::Primitive {
  public:
   HostBlockOp(mx::Stream stream, const host_block_op& op)
       : Primitive(stream), kernel_(op.kernel), params_(static_cast<const char*>(op.params), op.params_bytes) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
-    struct copy { char* to; const char* from; size_t bytes; };
-    std::vector<copy> copies;
     std::vector<void*> written;
     for (size_t i = 0; i < outputs.size(); i++) {
       const mx::array& input = inputs[i];
       if (i > 0 && !input.flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
-      bool is_shared = i > 0 && input.data_shared_ptr().use_count() > 1;
-      bool takes_buffer = i > 0 ? !is_shared : input.is_donatable() && input.flags().row_contiguous;
+      bool takes_buffer = i > 0 || (input.is_donatable() && input.flags().row_contiguous);
       if (takes_buffer) outputs[i].copy_shared_buffer(input);
       else outputs[i].set_data(mx::allocator::malloc(outputs[i].nbytes()));
-      if (is_shared) copies.push_back({outputs[i].data<char>(), input.data<char>(), input.nbytes()});
       written.push_back(outputs[i].data<char>());
     }
     std::vector<host_tensor> tensors;
     for (const mx::array& input : inputs) tensors.push_back(describe(input));
     /* Not by the encoder: it counts what it is given, and from so many tasks on MLX lets the thread that launches wait for the device. The
      * wait bounds the memory of what is in flight, and a block has its scratch in common with the others. */
-    auto task = [kernel = kernel_, params = params_, tensors = std::move(tensors), written = std::move(written),
-                 copies = std::move(copies)]() {
-      for (const copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
+    auto task = [kernel = kernel_, params = params_, tensors = std::move(tensors), written = std::move(written)]() {
       kernel(params.data(), tensors.data(), written.data());
     };
     mx::scheduler::enqueue(stream(), std::move(task));

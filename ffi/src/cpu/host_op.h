@@ -46,13 +46,11 @@ bool host_ops_available(const scope* s);
 mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
                   const int* shape, int num_dims, mlx_dtype dtype);
 
-/* inputs[0] as `kernel` changes it: in its own buffer when the graph holds the only reference to it at evaluation, else in a copy.
- * inputs[0] must be row-contiguous. */
+/* inputs[0], row-contiguous, as `kernel` changes it: in its own buffer, whoever else shares that. What was read of it before must have been
+ * made on the same stream. */
 mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
 
-/* results[0] of the shape and type of inputs[0], and results[1 … num_in_place] as the kernel changes those inputs: in their own buffers unless
- * another array shares them at evaluation. An array that is changed must be row-contiguous, and nothing that is evaluated later may have
- * been made from it. */
+/* results[0] of the shape and type of inputs[0], and results[1 … num_in_place] as the kernel changes those inputs, like op_host_in_place. */
 void op_host_block(scope* s, const host_block_op* op, mlx_array* results);
 #else
 /* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */

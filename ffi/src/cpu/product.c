@@ -65,7 +65,7 @@ void product_weights_row(const product_weights* w, int64_t row, float* values) {
 #define NAME(x) avx512_##x
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma,f16c")))
 #define LANES 16
-#define FUSED_ROWS 4
+#define FUSED_ROWS 8
 #define DOT_ROWS 4
 #include "product_kernels.h"
 #define NAME(x) avx2_##x

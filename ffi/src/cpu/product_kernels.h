@@ -81,62 +81,63 @@ TARGET static inline void NAME(finish)(const call* p, NAME(vector) sums[][COLUMN
 
 /* ---- few rows: weights pass from memory through registers into the sums ---- */
 
-/* sums[m][c] += x[m, :] · w[c] for the 4 columns of one unit. With registers for it, each vector of x is loaded once for all columns. */
+/* sums[m][c] += x[m, :] · w[c] for WIDTH columns of one unit. With registers for it, each vector of x is loaded once for all columns. */
 #if LANES == 16
-#define FUSED_UNIT(TYPE, ROWS)                                                                            \
+#define FUSED_UNIT(TYPE, ROWS, WIDTH)                                                                     \
   do {                                                                                                    \
-    NAME(vector) unit[COLUMNS][UNIT_VECTORS];                                                             \
-    NAME(unit_##TYPE)(w0, unit[0]), NAME(unit_##TYPE)(w1, unit[1]);                                       \
-    NAME(unit_##TYPE)(w2, unit[2]), NAME(unit_##TYPE)(w3, unit[3]);                                       \
+    NAME(vector) unit[WIDTH][UNIT_VECTORS];                                                               \
+    for (int c = 0; c < WIDTH; c++) NAME(unit_##TYPE)(at[c], unit[c]);                                    \
     for (int v = 0; v < UNIT_VECTORS; v++)                                                                \
       for (int m = 0; m < ROWS; m++) {                                                                    \
         NAME(vector) left = NAME(load)(x + m * ldx + v * LANES);                                          \
-        for (int c = 0; c < COLUMNS; c++) sums[m][c] += left * unit[c][v];                                \
+        for (int c = 0; c < WIDTH; c++) sums[m][c] += left * unit[c][v];                                  \
       }                                                                                                   \
   } while (0)
 #else
-#define FUSED_COLUMN(TYPE, ROWS, W, C)                                                                    \
-  do {                                                                                                    \
+#define FUSED_UNIT(TYPE, ROWS, WIDTH)                                                                     \
+  for (int c = 0; c < WIDTH; c++) {                                                                       \
     NAME(vector) unit[UNIT_VECTORS];                                                                      \
-    NAME(unit_##TYPE)(W, unit);                                                                           \
+    NAME(unit_##TYPE)(at[c], unit);                                                                       \
     for (int v = 0; v < UNIT_VECTORS; v++)                                                                \
-      for (int m = 0; m < ROWS; m++) sums[m][C] += NAME(load)(x + m * ldx + v * LANES) * unit[v];         \
-  } while (0)
-#define FUSED_UNIT(TYPE, ROWS)                                                                            \
-  do {                                                                                                    \
-    FUSED_COLUMN(TYPE, ROWS, w0, 0);                                                                      \
-    FUSED_COLUMN(TYPE, ROWS, w1, 1);                                                                      \
-    FUSED_COLUMN(TYPE, ROWS, w2, 2);                                                                      \
-    FUSED_COLUMN(TYPE, ROWS, w3, 3);                                                                      \
-  } while (0)
+      for (int m = 0; m < ROWS; m++) sums[m][c] += NAME(load)(x + m * ldx + v * LANES) * unit[v];         \
+  }
 #endif
 
-/* ROWS rows × 4 columns over whole units; the rows of columns that are not there are those of the last one. */
-#define FUSED(TYPE, ROWS, UNIT_BYTES)                                                                                   \
+/* ROWS rows × 4 columns over whole units, WIDTH columns at a time: more rows leave registers for fewer. The rows of columns that are not there
+ * are those of the last one. */
+#define FUSED(TYPE, ROWS, WIDTH, UNIT_BYTES)                                                                            \
   TARGET static void NAME(fused_##TYPE##_##ROWS)(const call* p, const uint8_t* const* w, NAME(vector) all[][COLUMNS]) { \
-    NAME(vector) sums[ROWS][COLUMNS] = {{{0}}};                                                                         \
-    const uint8_t *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];                                                       \
-    const float* x = p->x;                                                                                              \
     int64_t ldx = p->ldx;                                                                                               \
     size_t ahead = p->row_bytes * PREFETCHED_COLUMNS;                                                                   \
-    for (int u = p->w->k / BLOCK_VALUES; u > 0; u--, x += BLOCK_VALUES) {                                               \
-      FUSED_UNIT(TYPE, ROWS);                                                                                           \
-      __builtin_prefetch(w0 + ahead), __builtin_prefetch(w1 + ahead), __builtin_prefetch(w2 + ahead);                   \
-      __builtin_prefetch(w3 + ahead);                                                                                   \
-      w0 += UNIT_BYTES, w1 += UNIT_BYTES, w2 += UNIT_BYTES, w3 += UNIT_BYTES;                                           \
+    for (int first = 0; first < COLUMNS; first += WIDTH) {                                                              \
+      NAME(vector) sums[ROWS][WIDTH] = {{{0}}};                                                                         \
+      const uint8_t* at[WIDTH];                                                                                         \
+      const float* x = p->x;                                                                                            \
+      for (int c = 0; c < WIDTH; c++) at[c] = w[first + c];                                                             \
+      for (int u = p->w->k / BLOCK_VALUES; u > 0; u--, x += BLOCK_VALUES) {                                             \
+        FUSED_UNIT(TYPE, ROWS, WIDTH);                                                                                  \
+        for (int c = 0; c < WIDTH; c++) __builtin_prefetch(at[c] + ahead), at[c] += UNIT_BYTES;                         \
+      }                                                                                                                 \
+      for (int m = 0; m < ROWS; m++)                                                                                    \
+        for (int c = 0; c < WIDTH; c++) all[m][first + c] = sums[m][c];                                                 \
     }                                                                                                                   \
-    memcpy(all, sums, sizeof sums);                                                                                     \
   }
 #ifndef PREFETCHED_COLUMNS
 #define PREFETCHED_COLUMNS 8
 #endif
-#if FUSED_ROWS == 4
-#define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES) FUSED(TYPE, 3, UNIT_BYTES) FUSED(TYPE, 4, UNIT_BYTES)
-#define FUSED_NAMES(TYPE, UNIT_BYTES) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2), NAME(fused_##TYPE##_3), NAME(fused_##TYPE##_4)},
+#if FUSED_ROWS == 8
+#define FOR_EACH_FUSED(X, TYPE, UNIT_BYTES)                                                                             \
+  X(TYPE, 1, 4, UNIT_BYTES) X(TYPE, 2, 4, UNIT_BYTES) X(TYPE, 3, 4, UNIT_BYTES) X(TYPE, 4, 4, UNIT_BYTES)               \
+  X(TYPE, 5, 2, UNIT_BYTES) X(TYPE, 6, 2, UNIT_BYTES) X(TYPE, 7, 2, UNIT_BYTES) X(TYPE, 8, 2, UNIT_BYTES)
+#elif FUSED_ROWS == 4
+#define FOR_EACH_FUSED(X, TYPE, UNIT_BYTES)                                                                             \
+  X(TYPE, 1, 4, UNIT_BYTES) X(TYPE, 2, 4, UNIT_BYTES) X(TYPE, 3, 4, UNIT_BYTES) X(TYPE, 4, 4, UNIT_BYTES)
 #else
-#define FUSED_TYPE(TYPE, UNIT_BYTES) FUSED(TYPE, 1, UNIT_BYTES) FUSED(TYPE, 2, UNIT_BYTES)
-#define FUSED_NAMES(TYPE, UNIT_BYTES) {NAME(fused_##TYPE##_1), NAME(fused_##TYPE##_2)},
+#define FOR_EACH_FUSED(X, TYPE, UNIT_BYTES) X(TYPE, 1, 4, UNIT_BYTES) X(TYPE, 2, 4, UNIT_BYTES)
 #endif
+#define FUSED_TYPE(TYPE, UNIT_BYTES) FOR_EACH_FUSED(FUSED, TYPE, UNIT_BYTES)
+#define FUSED_NAME(TYPE, ROWS, WIDTH, UNIT_BYTES) NAME(fused_##TYPE##_##ROWS),
+#define FUSED_NAMES(TYPE, UNIT_BYTES) {FOR_EACH_FUSED(FUSED_NAME, TYPE, UNIT_BYTES)},
 FOR_EACH_WEIGHT_TYPE(FUSED_TYPE)
 
 typedef void (*NAME(fused))(const call* p, const uint8_t* const* w, NAME(vector) sums[][COLUMNS]);
@@ -164,7 +165,7 @@ TARGET static void NAME(fused_columns)(const call* p, int column, int columns) {
         for (int v = 0; v < UNIT_VECTORS; v++) sums[m][c] += NAME(load)(values + v * LANES) * NAME(load)(weights[c] + v * LANES);
     }
   }
-  NAME(finish)(p, sums, p->m, 0, column, columns);
+  for (int m = 0; m < p->m; m += DOT_ROWS) NAME(finish)(p, &sums[m], p->m - m < DOT_ROWS ? p->m - m : DOT_ROWS, m, column, columns);
 }
 
 /* ---- more rows: weights become float32 once a tile, and are read from the first-level cache ---- */
@@ -275,8 +276,9 @@ TARGET static void NAME(columns)(const call* p, int first, int last) {
 #undef PANEL_NAME
 #undef FUSED
 #undef FUSED_UNIT
-#undef FUSED_COLUMN
+#undef FOR_EACH_FUSED
 #undef FUSED_TYPE
+#undef FUSED_NAME
 #undef FUSED_NAMES
 #undef UNIT_VECTORS
 #undef NAME

@@ -126,7 +126,6 @@ int32_t rl_draft(rl_drafter* d, rl_cache* cache, rl_output* output, const int32_
   void* memory = allocate_plan(&p, num_tokens, inputs.num_context, num_rows);
   if (memory == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for a draft of %d tokens", num_tokens);
   plan(&p, rows, num_rows, inputs.num_context, d->kind->has_block);
-  cache_settle(cache);
   for (int i = 0; i < num_rows; i++) cache_write(cache, rows[i].slot, rows[i].offset, p.lengths[i]);
   scope s = scope_open(d->base.stream);
   forward f = {.s = &s, .model = &d->base, .cache = cache, .tokens = tokens, .rows = p.rows, .num_tokens = num_tokens, .num_rows = num_rows,

@@ -53,6 +53,10 @@ export class TimedBackend implements ModelBackend {
     this.last.extraMs = performance.now() - startMs;
   }
 
+  reserve(slots: number, capacity: number): void {
+    this.inner.reserve(slots, capacity);
+  }
+
   resize(slots: number, capacity: number): void {
     this.inner.resize(slots, capacity);
   }
