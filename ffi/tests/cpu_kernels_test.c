@@ -55,7 +55,7 @@ static void check_product(const product_weights* w, const float* x, int m, const
 
 static void test_products(void) {
   static const int shapes[][2] = {{7, 32}, {64, 576}, {13, 1536}, {10, 1568}, {9, 3104}, {160, 64}}, odd[][2] = {{5, 1}, {6, 33}, {11, 1541}, {3, 100}};
-  static const int rows[] = {1, 2, 3, 4, 5, 8, 17, 67};
+  static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 67};
   for (weight_type type = WEIGHTS_F32; type <= WEIGHTS_BLOCKS_8_HALVES; type++) {
     for (int s = 0; s < (type < WEIGHTS_BLOCKS_4 ? 10 : 6); s++) {
       const int* shape = s < 6 ? shapes[s] : odd[s - 6];

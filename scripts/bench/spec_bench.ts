@@ -1,7 +1,8 @@
 /**
  * Tokens per second with drafts and without, inside the engine: 1, 4 and 8 rows; greedy, one shared configuration at 0.7, all distinct; texts
- * that prompt lookup is made for and texts that it is not. Rows end one after another. Plain decoding and drafters, each alone and then all
- * together, take turns in every case.
+ * that prompt lookup is made for and texts that it is not. Rows end one after another; fewer rows than texts run all texts, one batch after
+ * another. Plain decoding and drafters, each alone and then all together, take turns in every case, and begin each case without what they have learned
+ * of how drafts do.
  */
 import { parseArgs } from "node:util";
 import { TerminalProgress } from "../../src/cli/terminal_progress.ts";
@@ -16,11 +17,11 @@ import type { LoadedModel } from "../../src/models/loaded_model.ts";
 import { ensureLibrary } from "../build_ffi.ts";
 import { runScript } from "../run_script.ts";
 import { ensureModel } from "../setup.ts";
-import { type Mode, MODES, promptIds, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
+import { type Mode, MODES, numPrompts, promptIds, promptOf, samplingOf, type Subject, SUBJECTS } from "./spec_workload.ts";
 
 const HELP = `Usage: deno task bench:spec [flags]
   --rows LIST           numbers of rows (default: 1,4,8)
-  --tokens N            tokens of the longest answer; the others end earlier, down to a fifth of it (default: 128)
+  --tokens N            tokens of the longest answer; the others of a batch end earlier, down to a fifth of it (default: 128)
   --repeats N           runs of each case; the median is shown (default: 3)
   --model PATH          model (default: the default model)
   --draft-model PATH    drafter to measure beside prompt lookup
@@ -46,7 +47,6 @@ interface Bench {
   readonly model: LoadedModel;
   readonly backend: NativeBackend;
   readonly settings: Settings;
-  readonly speculations: ReadonlyMap<Contender, Speculation>;
 }
 
 /** Nobody drafts, one kind does, or in every round whichever kind does best. */
@@ -90,29 +90,55 @@ function positive(flag: string, text: string): number {
   return Number(text);
 }
 
-/** Runs the rows of one case. The clock starts when every row has its first token. */
-function measure({ model, backend, settings, speculations }: Bench, contender: Contender, { numRows, subject, mode }: Case): Sample {
-  const { numTokens } = settings;
+/** What rows have brought since every one of them had its first token. */
+interface Counts {
+  numTokens: number;
+  numRounds: number;
+  numAccepted: number;
+  ms: number;
+}
+
+/** Runs the rows of one case, or batch after batch of them until every text has had a row. */
+function measure(bench: Bench, contender: Contender, speculation: Speculation, one: Case): Sample {
+  const counts: Counts = { numTokens: 0, numRounds: 0, numAccepted: 0, ms: 0 };
+  for (let first = 0; first < Math.max(one.numRows, numPrompts(one.subject)); first += one.numRows) {
+    runBatch(bench, contender, speculation, one, first, counts);
+  }
+  const { numTokens, numRounds, numAccepted, ms } = counts;
+  return { tokensPerSecond: 1000 * numTokens / ms, acceptedPerRound: numRounds === 0 ? 0 : numAccepted / numRounds };
+}
+
+function runBatch(
+  { model, backend, settings }: Bench,
+  contender: Contender,
+  speculation: Speculation,
+  { numRows, subject, mode }: Case,
+  first: number,
+  counts: Counts,
+): void {
   const limits = { maxBatch: numRows, maxContext: model.maxContext, maxQueue: numRows, prefillChunk: 256 };
-  const core = new EngineCore(backend, limits, undefined, speculations.get(contender));
+  const core = new EngineCore(backend, limits, undefined, speculation);
   const wish = contender === "plain" || contender === "all" ? {} : { draftKind: contender };
   for (let i = 0; i < numRows; i++) {
-    const maxTokens = Math.ceil(numTokens * (1 - 0.8 * i / Math.max(1, numRows)));
-    const common = { sampling: samplingOf(mode, i), stopIds: [], promptLogprobs: -1, ...wish };
-    core.submit({ id: `r${i}`, promptIds: promptIds(model, promptOf(subject, i)), maxTokens, ...common });
+    const maxTokens = Math.ceil(settings.numTokens * (1 - 0.8 * i / Math.max(1, numRows)));
+    const common = { sampling: samplingOf(mode, first + i), stopIds: [], promptLogprobs: -1, ...wish };
+    core.submit({ id: `r${i}`, promptIds: promptIds(model, promptOf(subject, first + i)), maxTokens, ...common });
   }
-  let [startMs, numCounted, numRounds, numAccepted] = [0, 0, 0, 0];
+  let startMs = 0;
   while (core.hasWork) {
     const hasPrompts = core.scheduler.numWaiting > 0 || core.scheduler.rows.sequences.some(({ isPrefilling }) => isPrefilling);
     if (startMs === 0 && core.scheduler.rows.numRows > 0 && !hasPrompts) startMs = performance.now();
     const { updates, failures } = core.step();
     if (failures[0] !== undefined) throw new Error(failures[0].message);
-    if (startMs > 0) numCounted += updates.reduce((sum, { tokens }) => sum + tokens.length, 0);
-    for (const { round } of updates) if (round !== undefined) [numRounds, numAccepted] = [numRounds + 1, numAccepted + round.numAccepted];
+    if (startMs === 0) continue;
+    for (const { tokens, round } of updates) {
+      counts.numTokens += tokens.length;
+      counts.numRounds += Number(round !== undefined);
+      counts.numAccepted += round?.numAccepted ?? 0;
+    }
   }
-  const seconds = (performance.now() - startMs) / 1000;
+  counts.ms += performance.now() - startMs;
   core.releaseMemory();
-  return { tokensPerSecond: numCounted / seconds, acceptedPerRound: numRounds === 0 ? 0 : numAccepted / numRounds };
 }
 
 function median(values: readonly number[]): number {
@@ -121,11 +147,16 @@ function median(values: readonly number[]): number {
 }
 
 function runCase(bench: Bench, contenders: readonly Contender[], one: Case): Sample[] {
-  const samples = contenders.map((): Sample[] => []);
-  for (let repeat = 0; repeat < bench.settings.numRepeats; repeat++) {
-    for (const [i, contender] of contenders.entries()) samples[i]?.push(measure(bench, contender, one));
+  const { model: { spec }, backend, settings } = bench;
+  const runs = contenders.map((contender) => ({
+    contender,
+    speculation: makeSpeculation(contender === "plain" ? { model: spec } : { ...settings, model: spec }, backend),
+    samples: [] as Sample[],
+  }));
+  for (let repeat = 0; repeat < settings.numRepeats; repeat++) {
+    for (const { contender, speculation, samples } of runs) samples.push(measure(bench, contender, speculation, one));
   }
-  return samples.map((list) => ({
+  return runs.map(({ samples: list }) => ({
     tokensPerSecond: median(list.map(({ tokensPerSecond }) => tokensPerSecond)),
     acceptedPerRound: median(list.map(({ acceptedPerRound }) => acceptedPerRound)),
   }));
@@ -168,14 +199,9 @@ async function run(settings: Settings): Promise<void> {
   const drafter = settings.draftModel === null ? null : loadDrafter(settings.draftModel, model);
   const backend = NativeBackend.load(libraryPath, model.spec, false, drafter);
   try {
-    // As in a server, what steps cost is learned once and not anew for every request.
-    const contenders = contendersOf(backend);
-    const speculations = new Map(contenders.map((contender) => {
-      const options = contender === "plain" ? { model: model.spec } : { ...settings, model: model.spec };
-      return [contender, makeSpeculation(options, backend)];
-    }));
-    const bench: Bench = { model, backend, settings, speculations };
-    for (const contender of contenders) measure(bench, contender, { numRows: 1, subject: "lookup", mode: "greedy" });
+    const bench: Bench = { model, backend, settings };
+    // The first steps of a process are slow.
+    runCase(bench, ["plain"], { numRows: 1, subject: "lookup", mode: "greedy" });
     console.log(`${settings.numTokens} tokens for the longest row, median of ${settings.numRepeats}\n`);
     report(bench);
   } finally {

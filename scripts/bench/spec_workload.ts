@@ -7,13 +7,23 @@ export type Subject = (typeof SUBJECTS)[number];
 export const MODES = ["greedy", "shared", "distinct"] as const;
 export type Mode = (typeof MODES)[number];
 
+/** Longer than the answers that are measured: what a model writes after the end of its answer is of no interest. */
 const LOOKUPS = [
   "Repeat this text word for word:\n\nThe mill at Harrow Bridge has two wheels. The larger wheel turns the grain stones, and the smaller wheel lifts the " +
-  "sacks to the loft. In dry summers the river is too low for both wheels, and the miller works the stones at night, when the weir is full.",
-  "Write this function again, with the variable sum renamed to subtotal:\n\nfunction total(prices, taxRate) {\n  let sum = 0;\n  for (const price of " +
-  "prices) {\n    sum += price;\n  }\n  const tax = sum * taxRate;\n  return sum + tax;\n}",
+  "sacks to the loft. In dry summers the river is too low for both wheels, and the miller works the stones at night, when the weir is full. His daughter " +
+  "keeps the books in the small room above the door. She writes down who brought the grain, how many sacks there were, and what was paid for the work. " +
+  "On market days farmers come from both sides of the valley, and the yard is full of carts before the sun is up. The baker from the village takes the " +
+  "first flour of the day, and the rest is stored in the loft until it is sold. In winter the ice has to be broken around the wheels every morning, and " +
+  "the miller does this with a long iron bar that his father made. When the snow melts, the river rises to the second step of the house.",
+  "Write these functions again, with the variable sum renamed to subtotal:\n\nfunction total(prices, taxRate) {\n  let sum = 0;\n  for (const price of " +
+  "prices) {\n    sum += price;\n  }\n  const tax = sum * taxRate;\n  return sum + tax;\n}\n\nfunction average(prices) {\n  let sum = 0;\n  for (const price " +
+  "of prices) {\n    sum += price;\n  }\n  return prices.length > 0 ? sum / prices.length : 0;\n}\n\nfunction discounted(prices, percent) {\n  const result = " +
+  "[];\n  for (const price of prices) {\n    result.push(price - price * percent / 100);\n  }\n  return result;\n}",
   "Copy this list and keep its order:\n\n- check the oil and the water\n- fill the tank with diesel\n- start the engine and let it run warm\n- test the " +
-  "brakes on the yard\n- sign the book at the gate\n- leave by the north road",
+  "brakes on the yard\n- sign the book at the gate\n- leave by the north road\n- stop at the bridge and look at the load\n- wait for the train at the " +
+  "crossing\n- turn left at the red barn\n- deliver the first pallet to the school\n- ask for a receipt with a stamp\n- deliver the second pallet to the " +
+  "farm shop\n- take the empty crates back\n- wash the truck behind the hall\n- park it with the doors to the wall\n- bring the keys to the office\n- write " +
+  "down the distance and the time",
 ];
 
 export const STORIES = [
@@ -22,6 +32,11 @@ export const STORIES = [
   "Tell me how a clockmaker in Prague spends a day in winter.",
   "Write a story about two rivers that meet, and the town between them.",
 ];
+
+/** Texts of a subject: those of row 0, row 1 and so on, and again from the first one. */
+export function numPrompts(subject: Subject): number {
+  return subject === "lookup" ? LOOKUPS.length : STORIES.length;
+}
 
 /** The user's message of row `index`. */
 export function promptOf(subject: Subject, index: number): string {

@@ -50,7 +50,7 @@ function memoryReadings(engine: EngineFigures): Reading[] {
     gauge("rowlock_kv_bytes", "Bytes that the KV cache takes: of a sparse one those of the rows' tokens.", () => engine.stats.kvBytes),
     gauge(
       "rowlock_mlx_active_bytes",
-      "Bytes that MLX has asked for; of a sparse KV cache the whole, what is used of it is in rowlock_kv_bytes.",
+      "Bytes that MLX has asked for; a sparse KV cache is none of it, and is in rowlock_kv_bytes.",
       () => engine.stats.mlxActiveBytes,
     ),
     gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has asked for.", () => engine.stats.mlxPeakBytes),

@@ -9,7 +9,16 @@ typedef struct arena {
   size_t used;
 } arena;
 
+/* Everything begins at a line of the cache, where products read it fastest. */
 enum { ALIGNED_FLOATS = 16 };
+
+static arena arena_at(void* scratch) {
+  uintptr_t line = ALIGNED_FLOATS * sizeof(float);
+  return (arena){.base = (float*)(((uintptr_t)scratch + line - 1) / line * line)};
+}
+
+/* With what it takes to begin at a line. */
+static size_t scratch_bytes(const arena* a) { return (a->used + ALIGNED_FLOATS) * sizeof(float); }
 
 static float* take(arena* a, size_t count) {
   float* taken = a->base != NULL ? a->base + a->used : NULL;
@@ -86,7 +95,7 @@ static attention_buffers plan_attention(const attention_block_params* p, size_t 
 size_t attention_block_scratch_bytes(const attention_block_params* p, int num_tokens) {
   arena a = {0};
   plan_attention(p, (size_t)num_tokens, &a);
-  return a.used * sizeof(float);
+  return scratch_bytes(&a);
 }
 
 /* Queries and keys of the product, normalized and turned. */
@@ -109,7 +118,8 @@ void host_attention_block(const void* params, const host_tensor* inputs, void* c
   const attention_block_params* p = params;
   const host_tensor *slots = &inputs[INPUT_SLOTS], *positions = &inputs[INPUT_POSITIONS];
   int tokens = inputs[INPUT_X].shape[0], qkv_size = out_size(&p->qkv), num_qk = p->attention.num_heads + p->num_kv_heads;
-  attention_buffers b = plan_attention(p, (size_t)tokens, &(arena){.base = inputs[p->scratch].data});
+  arena scratch = arena_at(inputs[p->scratch].data);
+  attention_buffers b = plan_attention(p, (size_t)tokens, &scratch);
   normalize(inputs[INPUT_X], &inputs[p->norm], p->eps, b.normed);
   apply(&p->qkv, inputs, b.normed, tokens, NULL, b.qkv);
   host_tensor heads = position_heads(p, inputs, &b, tokens), keys = inputs[INPUT_KEYS], values = inputs[INPUT_VALUES];
@@ -141,13 +151,14 @@ static mlp_buffers plan_mlp(const mlp_block_params* p, size_t tokens, arena* a) 
 size_t mlp_block_scratch_bytes(const mlp_block_params* p, int num_tokens) {
   arena a = {0};
   plan_mlp(p, (size_t)num_tokens, &a);
-  return a.used * sizeof(float);
+  return scratch_bytes(&a);
 }
 
 void host_mlp_block(const void* params, const host_tensor* inputs, void* const* outputs) {
   const mlp_block_params* p = params;
   int tokens = inputs[INPUT_X].shape[0];
-  mlp_buffers b = plan_mlp(p, (size_t)tokens, &(arena){.base = inputs[p->scratch].data});
+  arena scratch = arena_at(inputs[p->scratch].data);
+  mlp_buffers b = plan_mlp(p, (size_t)tokens, &scratch);
   normalize(inputs[INPUT_X], &inputs[p->norm], p->eps, b.normed);
   apply(&p->gate_up, inputs, b.normed, tokens, NULL, b.gate_up);
   host_tensor gate_up = matrix_view(b.gate_up, tokens, out_size(&p->gate_up));

@@ -1,5 +1,6 @@
 #include "product.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../number_formats.h"
@@ -9,8 +10,9 @@
 #include <immintrin.h>
 #endif
 
-/* Below so many multiplications a product is too small to share; so many parts for each thread, because none may wait for a slow one. */
-enum { MIN_SHARED_WORK = 1 << 16, PARTS_PER_THREAD = 4 };
+/* Below so many multiplications a product is too small to share; so many parts for each thread, because none may wait for a slow one. With fewer
+ * columns it is faster than a copy of x. */
+enum { MIN_SHARED_WORK = 1 << 16, PARTS_PER_THREAD = 4, MIN_COLUMNS_OF_A_COPY = 64 };
 /* A panel of 4 columns × PANEL_VALUES lies in the first-level cache, x's rows of a tile in the second-level one. */
 enum { COLUMNS = 4, PANEL_VALUES = 1536, PANEL_STRIDE = PANEL_VALUES + 16, TILE_ROWS = 64 };
 
@@ -96,12 +98,31 @@ static void part(void* work, int index, int count) {
 #endif
 }
 
+/* A vector that crosses a line of the cache takes two reads, which few rows more than double the time of: rows that do not begin at a line are copied
+ * to some that do, unless there is no memory for that. The buffer stays with the thread. */
+static const float* rows_at_lines(const float* x, int64_t* ldx, int m, int k) {
+  enum { LINE_FLOATS = 16 };
+  static _Thread_local struct { float* rows; size_t count; } buffer;
+  if ((uintptr_t)x % (LINE_FLOATS * sizeof *x) == 0 && *ldx % LINE_FLOATS == 0) return x;
+  size_t stride = ((size_t)k + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS, count = stride * (size_t)m;
+  if (buffer.count < count) {
+    free(buffer.rows);
+    buffer.rows = aligned_alloc(LINE_FLOATS * sizeof *x, count * sizeof *x);
+    buffer.count = buffer.rows != NULL ? count : 0;
+    if (buffer.rows == NULL) return x;
+  }
+  for (int i = 0; i < m; i++) memcpy(buffer.rows + (size_t)i * stride, x + i * *ldx, (size_t)k * sizeof *x);
+  *ldx = (int64_t)stride;
+  return buffer.rows;
+}
+
 void product(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, float* y, int64_t ldy) {
   product_onto(w, x, ldx, m, bias, NULL, 0, y, ldy);
 }
 
 void product_onto(const product_weights* w, const float* x, int64_t ldx, int m, const float* bias, const float* residual, int64_t ld_residual,
                   float* y, int64_t ldy) {
+  if (w->n >= MIN_COLUMNS_OF_A_COPY) x = rows_at_lines(x, &ldx, m, w->k);
   call p = {w, w->row_bytes > 0 ? w->row_bytes : weight_row_bytes(w->type, w->k), x, bias, ldx, ldy, m, y, residual, ld_residual};
   if ((int64_t)m * w->n * w->k < MIN_SHARED_WORK) part(&p, 0, 1);
   else workers_run(part, &p, PARTS_PER_THREAD * workers_count());
