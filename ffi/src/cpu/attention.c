@@ -13,6 +13,9 @@
 /* Keys between two rescalings of the softmax: their scores stay in the first-level cache. So do keys of 8 bits that became numbers. */
 enum { KEY_BLOCK = 128, BLOCK_GROUPS = 8, READ_KEYS = 32, PARTS_PER_THREAD = 8, MIN_SHARED_WORK = 1 << 15 };
 
+/* Keys and values of a row come from memory, and the processor follows them no further than to the end of a page: so many ahead are asked for. */
+enum { PREFETCHED_KEYS = 32, LINE_FLOATS = 16 };
+
 /* The largest value becomes ±127; zeros stay zeros. */
 static void write_8_bits(const float* x, int head_dim, int8_t* out) {
   float most = 0;

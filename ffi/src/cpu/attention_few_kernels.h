@@ -2,9 +2,6 @@
  * while values are weighed. Every number goes through the same operations in the same order as where many queries share a vector. */
 enum { FEW_QUERIES = 4, FEW_MAX_HEAD_DIM = 256 };
 
-/* Keys and values of a row come from memory, and the processor follows them no further than to the end of a page: so many ahead are asked for. */
-enum { PREFETCHED_KEYS = 32 };
-
 /* 16 keys × 16 features, `stride` floats from key to key, to [feature][key]. */
 TARGET static inline void NAME(transpose)(const float* from, size_t stride, NAME(vector)* to) {
   __m512 rows[16], pairs[16];

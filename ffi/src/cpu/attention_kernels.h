@@ -36,6 +36,7 @@ TARGET static void NAME(score)(const NAME(vector)* queries, const float* keys, i
   for (; i + 8 <= count; i += 8) {
     NAME(vector) sums[8] = {{0}};
     const float* key = keys + (size_t)i * (size_t)head_dim;
+    for (int d = 0; d < 8 * head_dim; d += LINE_FLOATS) __builtin_prefetch(key + PREFETCHED_KEYS * head_dim + d);
     for (int d = 0; d < head_dim; d++)
       for (int j = 0; j < 8; j++) sums[j] += queries[d] * key[(size_t)j * (size_t)head_dim + (size_t)d];
     memcpy(&scores[i], sums, sizeof sums);
@@ -54,8 +55,10 @@ TARGET static void NAME(weigh)(const NAME(vector)* weights, const float* values,
     NAME(vector) sums[16];
     memcpy(sums, &result[d], sizeof sums);
     const float* value = values + d;
-    for (int i = 0; i < count; i++, value += head_dim)
+    for (int i = 0; i < count; i++, value += head_dim) {
+      __builtin_prefetch(value + PREFETCHED_KEYS * head_dim);
       for (int j = 0; j < 16; j++) sums[j] += weights[i] * value[j];
+    }
     memcpy(&result[d], sums, sizeof sums);
   }
   for (; d < head_dim; d++) {

@@ -40,13 +40,14 @@ TARGET static void NAME(last_unit)(const call* p, const uint8_t* row, int first,
 
 TARGET static inline void NAME(write)(const call* p, four_lanes result, int row, int column, int columns) {
   float* y = p->y + row * p->ldy + column;
-  if (p->bias != NULL)
-    for (int c = 0; c < columns; c++) result[c] += p->bias[column + c];
-  if (p->residual != NULL)
-    for (int c = 0; c < columns; c++) result[c] += p->residual[row * p->ld_residual + column + c];
-  if (columns == COLUMNS) *(four_lanes*)y = result;
-  else
-    for (int c = 0; c < columns; c++) y[c] = result[c];
+  const float *bias = p->bias != NULL ? p->bias + column : NULL, *residual = p->residual != NULL ? p->residual + row * p->ld_residual + column : NULL;
+  if (columns == COLUMNS) {
+    if (bias != NULL) result += *(const four_lanes*)bias;
+    if (residual != NULL) result += *(const four_lanes*)residual;
+    *(four_lanes*)y = result;
+    return;
+  }
+  for (int c = 0; c < columns; c++) y[c] = result[c] + (bias != NULL ? bias[c] : 0) + (residual != NULL ? residual[c] : 0);
 }
 
 #if LANES == 16
@@ -152,7 +153,7 @@ TARGET static void NAME(column_rows)(const call* p, int column, const uint8_t** 
 TARGET static void NAME(fused_columns)(const call* p, int column, int columns) {
   static const NAME(fused) kernels[][FUSED_ROWS] = {FOR_EACH_WEIGHT_TYPE(FUSED_NAMES)};
   const uint8_t* w[COLUMNS];
-  NAME(vector) sums[FUSED_ROWS][COLUMNS] = {{{0}}};
+  NAME(vector) sums[FUSED_ROWS][COLUMNS];
   NAME(column_rows)(p, column, w);
   kernels[p->w->type][p->m - 1](p, w, sums);
   int whole = p->w->k / BLOCK_VALUES * BLOCK_VALUES;
