@@ -1,7 +1,7 @@
 import type { ModelBackend } from "./backend.ts";
 import type { PageDisk } from "./disk/page_disk.ts";
 import type { Failure } from "./failure.ts";
-import { KvRoom } from "./kv_room.ts";
+import { KvRoom, roomyCapacity } from "./kv_room.ts";
 import { makeRoom } from "./make_room.ts";
 import { denseUse, MemoryBudget, memoryCosts, roundedCapacity } from "./memory_budget.ts";
 import type { EngineErrorCode, EngineOptions, EngineStats, GenerateRequest } from "./messages.ts";
@@ -41,7 +41,7 @@ export class EngineCore {
     this.sampling = new SamplingBatch(vocabSize);
     this.scheduler = new Scheduler({ ...limits, vocabSize }, this.sampling, ...speculation.columns);
     this.room = new KvRoom(backend, limits.maxBatch);
-    backend.reserve(limits.maxBatch, roundedCapacity(limits.maxContext + speculation.maxDrafts));
+    backend.reserve(limits.maxBatch, roomyCapacity(limits.maxContext + speculation.maxDrafts));
     this.budget = new MemoryBudget(memoryCosts(backend.facts, limits.prefillChunk + limits.maxBatch), limits.memoryBytes);
     this.prefixes = new PrefixReuse(backend, speculation, { maxBytes: limits.prefixCacheBytes ?? 0, disk, nowMs });
   }

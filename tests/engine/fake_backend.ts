@@ -35,8 +35,7 @@ interface FakePage extends BackendPage {
 
 export class FakeBackend implements ModelBackend {
   isRecurrent = false;
-  /** Pages that nobody has freed. */
-  readonly pages = new Set<BackendPage>();
+  readonly pages = new Set<BackendPage>(); // that nobody has freed
   readonly facts: ModelBackend["facts"] = { vocabSize: FAKE_VOCAB_SIZE, weightBytes: 1000, kvBytesPerToken: 8, device: "fake" };
   drafter: FakeDrafterBackend | null = null;
   /** The history up to each token of the last forward. */
@@ -49,19 +48,23 @@ export class FakeBackend implements ModelBackend {
   readonly clearedSlots: number[] = [];
   /** Tokens that each slot's recurrent state stands for, and how many of them the last forward may take back. */
   readonly #states = new Map<number, { length: number; verified: number }>();
-  /** Rows of each forward: slot, offset, count, outputs. */
+  /** Rows of each forward. */
   readonly forwards: { slot: number; offset: number; count: number; outputs: number }[][] = [];
   /** One hash of the row's history for each wanted logits row; null where the row is broken. */
   #outputs: (number | null)[] = [];
   /** Logits were launched and not drawn from: what the cache holds must not change. */
   #isInFlight = false;
+  #reserved = [Infinity, Infinity] as [number, number];
 
   constructor(readonly faults: FakeFaults = {}) {}
 
-  reserve(): void {}
+  reserve = (...size: [slots: number, capacity: number]): unknown => this.#reserved = size;
 
   resize(slots: number, capacity: number): void {
     this.#assertLanded("resize");
+    if (slots > this.#reserved[0] || capacity > this.#reserved[1]) {
+      throw new RangeError(`Not reserved: ${slots} slots of ${capacity} tokens`);
+    }
     if (slots * capacity > (this.faults.maxTokens ?? Infinity)) {
       throw new BackendError(`No memory for ${slots} slots of ${capacity} tokens`, true);
     }

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { KvRoom } from "../../src/engine/kv_room.ts";
 import { FakeBackend } from "./fake_backend.ts";
 import { CoreRun, request } from "./requests.ts";
@@ -23,6 +23,23 @@ Deno.test("growing in one direction takes back what is more than twice too large
   room.resize(room.roomySize(1, 1000));
   room.resize(room.roomySize(5, 800));
   assertEquals(sizes, [[1, 1536], [8, 256], [2, 1024], [8, 1024]]);
+});
+
+Deno.test("rows that fill the context stay within what was reserved at the start", () => {
+  const refused: string[] = [];
+  const backend = new class extends FakeBackend {
+    override resize(slots: number, capacity: number): void {
+      try {
+        super.resize(slots, capacity);
+      } catch (error) {
+        refused.push(String(error));
+        throw error;
+      }
+    }
+  }();
+  CoreRun.with(backend, { maxContext: 1000, maxBatch: 3 }).submit(...["a", "b", "c"].map((id) => request(id, { maxTokens: 990 }))).finish();
+  assertEquals(refused, []);
+  assertThrows(() => backend.resize(4, 64), RangeError);
 });
 
 Deno.test("a large maxTokens takes no memory in advance", () => {
