@@ -80,7 +80,7 @@ static mlx_array host_attention_half(forward* f, const decoder* d, const attenti
                       .inputs = {x, cached[STATE_KEYS], cached[STATE_VALUES], f->scatter_slots, f->scatter_positions, f->host_last_seen,
                                  f->host_window_from},
                       .num_inputs = NUM_ATTENTION_INPUTS,
-                      .num_in_place = 2};
+                      .starts_anew = layer > 0 && is_captured(f, layer - 1)};
   attention_block_params p = {.eps = d->eps, .num_kv_heads = d->num_kv_heads, .head_dim = d->head_dim};
   p.attention = (attention_params){scale_of(d, b), d->num_heads, f->cache->model->kv_is_8_bit, b->window};
   p.norm = input_of(&op, b->norm), p.qk_norm = input_of(&op, b->qk_norm), p.after_norm = input_of(&op, b->after_norm);
@@ -89,12 +89,7 @@ static mlx_array host_attention_half(forward* f, const decoder* d, const attenti
   p.qkv = linear_of(&op, &b->qkv), p.output = linear_of(&op, &b->output);
   p.scratch = scratch_of(f, &op, attention_block_scratch_bytes(&p, f->num_tokens));
   op.params = &p, op.params_bytes = sizeof p;
-  mlx_array results[3];
-  op_host_block(f->s, &op, results);
-  if (f->s->status != RL_OK) return mlx_array_empty;
-  cache_replace(&cached[STATE_KEYS], results[INPUT_KEYS]);
-  cache_replace(&cached[STATE_VALUES], results[INPUT_VALUES]);
-  return results[INPUT_X];
+  return op_host_block(f->s, &op);
 }
 
 static mlx_array host_mlp_half(forward* f, const decoder* d, const mlp_block* b, mlx_array x) {
@@ -104,9 +99,7 @@ static mlx_array host_mlp_half(forward* f, const decoder* d, const mlp_block* b,
   p.gate_up = linear_of(&op, &b->gate_up), p.down = linear_of(&op, &b->down);
   p.scratch = scratch_of(f, &op, mlp_block_scratch_bytes(&p, mlx_array_dim(x, 0)));
   op.params = &p, op.params_bytes = sizeof p;
-  mlx_array result;
-  op_host_block(f->s, &op, &result);
-  return result;
+  return op_host_block(f->s, &op);
 }
 
 /* ---- either ---- */

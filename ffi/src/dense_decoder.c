@@ -51,7 +51,7 @@ mlx_array dense_decoder_hidden(forward* f, const void* model) {
     const dense_block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, b->lacks_positions ? NULL : &tables, x);
     x = mlp_block_apply(f, d, &b->mlp, x);
-    layer_done(f, i, x);
+    capture_layer(f, i, x);
   }
   return rms_norm(f->s, x, d->norm, d->eps);
 }

@@ -92,20 +92,13 @@ int32_t forward_launch(forward* f, rl_output* output, const void* maker, mlx_arr
   return s->status;
 }
 
-/* The layers after which what there is of the graph is launched. Each time costs some microseconds; a layer takes the device so long as making
- * twenty does the host. */
-static bool begins_after(int layer) { return layer == 0 || layer == 3; }
-
-/* Only where caches are changed in place whoever holds them: as long as the graph is being made, it does. */
-static void begin(forward* f, mlx_array x) {
-  if (f->s->status != RL_OK || !f->cache->is_sparse || model_recurrent_bytes(f->model) > 0) return;
-  mlx_vector_array roots = mlx_vector_array_new_value(x);
-  scope_check(f->s, mlx_async_eval(roots));
-  mlx_vector_array_free(roots);
+bool is_captured(const forward* f, int layer) {
+  for (int i = 0; i < f->model->num_capture_layers; i++)
+    if (f->model->capture_layers[i] == layer) return true;
+  return false;
 }
 
-void layer_done(forward* f, int layer, mlx_array x) {
-  if (begins_after(layer)) begin(f, x);
+void capture_layer(forward* f, int layer, mlx_array x) {
   for (int i = 0; i < f->model->num_capture_layers; i++)
     if (f->model->capture_layers[i] == layer) f->captured[i] = x;
 }

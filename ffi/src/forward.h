@@ -35,12 +35,14 @@ typedef struct forward {
   run* runs;
   int num_runs;
   mlx_array scratch; /* of the CPU's blocks, which run one after the other: bytes, made when the first layer asks */
-  mlx_array* captured; /* [capture layers]: outputs that layer_done has seen */
+  mlx_array* captured; /* [capture layers]: outputs that capture_layer has seen */
 } forward;
 
-/* Every architecture calls it with each decoder layer's output [tokens, hidden]: drafters may have asked for it, and after the first few the device
- * begins while the graph of the others is being made. */
-void layer_done(forward* f, int layer, mlx_array x);
+/* Every architecture calls it with each decoder layer's output [tokens, hidden]: drafters may have asked for it. */
+void capture_layer(forward* f, int layer, mlx_array x);
+
+/* Whether drafters have asked for the layer's output. */
+bool is_captured(const forward* f, int layer);
 
 int32_t forward_check_tokens(const rl_model* m, const int32_t* tokens, int num_tokens);
 

@@ -129,6 +129,8 @@ int32_t rl_model_free(rl_model* model) {
   if (model == NULL) return RL_OK;
   int32_t status = model_check_thread(model);
   if (status != RL_OK) return status;
+  /* What runs may point into the weights. */
+  mlx_synchronize(model->stream);
   if (model->weights != NULL) model->architecture->unload(model->weights);
   mlx_stream_free(model->stream);
   free(model->states);

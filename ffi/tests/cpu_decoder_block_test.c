@@ -124,7 +124,7 @@ static void test_attention(const variant* v) {
   size_t used = attention_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
   scratch[used] = 17;
   float* output = v->is_in_place ? x : y;
-  host_attention_block(&p, inputs, (void* const[]){output, keys[0], values[0]});
+  host_attention_block(&p, inputs, output);
   check_output("attention", v, output);
   CHECK(scratch[used] == 17);
   CHECK(memcmp(keys[0], keys[1], sizeof *keys) == 0 && memcmp(values[0], values[1], sizeof *values) == 0);
@@ -144,7 +144,7 @@ static void test_mlp(const variant* v) {
   size_t used = mlp_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
   scratch[used] = 17;
   float* output = v->is_in_place ? x : y;
-  host_mlp_block(&p, inputs, (void* const[]){output});
+  host_mlp_block(&p, inputs, output);
   check_output("MLP", v, output);
   CHECK(scratch[used] == 17);
 }

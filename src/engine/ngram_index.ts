@@ -50,15 +50,14 @@ export function continuation(tokens: Int32Array, length: number, at: number, cou
   return drafts;
 }
 
-/** Of the `size` tokens before `end`. A hash, as a whole number below 2^53. */
+/** Of the `size` tokens before `end`. A hash of 32 bits, which maps take without an object for each. */
 function keyOf(tokens: Int32Array, end: number, size: number): number {
-  let high = 0;
-  let low = 0;
+  let key = 0;
   for (let i = end - size; i < end; i++) {
-    high = (Math.imul(high, 0x9e37) ^ low) & 0xf_ffff;
-    low = (Math.imul(low, 0x0100_0193) ^ (tokens[i] ?? 0)) >>> 0;
+    key = Math.imul(key ^ (tokens[i] ?? 0), 0x9e37_79b1);
+    key ^= key >>> 15;
   }
-  return high * 2 ** 32 + low;
+  return key;
 }
 
 function isSame(tokens: Int32Array, end: number, otherEnd: number, size: number): boolean {

@@ -32,21 +32,16 @@ export class RoundCost {
   readonly #verifying = new StepCost();
   readonly #drafting: ReadonlyMap<Drafter, StepCost>;
 
-  /** Answers since the last step: a choice asks for the same ones many times. */
-  readonly #verifyMs = new Map<number, number>();
-
   constructor(drafters: readonly Drafter[]) {
     this.#drafting = new Map(drafters.map((drafter) => [drafter, new StepCost()]));
   }
 
   /** Counts a step, whoever's: times age. */
   pass(): void {
-    this.#verifyMs.clear();
     for (const cost of [this.#plain, this.#verifying, ...this.#drafting.values()]) cost.pass();
   }
 
   observe({ numRows, numTokens, drafted, elapsedMs }: SpentStep): void {
-    this.#verifyMs.clear();
     let restMs = elapsedMs;
     for (const [drafter, { numDrafts, ms }] of drafted) {
       this.#drafting.get(drafter)?.observe(numDrafts, ms);
@@ -75,14 +70,9 @@ export class RoundCost {
   }
 
   #withoutDrafting(numRows: number, numDrafts: number): number {
-    const key = numRows + numDrafts / 1024;
-    let ms = this.#verifyMs.get(key);
-    if (ms === undefined) {
-      const plainMs = this.#plain.estimate(numRows) ?? 1;
-      ms = numDrafts === 0 ? plainMs : Math.max(plainMs, this.#verifying.estimate(numRows + numDrafts, [numRows, plainMs]) ?? plainMs);
-      this.#verifyMs.set(key, ms);
-    }
-    return ms;
+    const plainMs = this.#plain.estimate(numRows) ?? 1;
+    if (numDrafts === 0) return plainMs;
+    return Math.max(plainMs, this.#verifying.estimate(numRows + numDrafts, [numRows, plainMs]) ?? plainMs);
   }
 }
 

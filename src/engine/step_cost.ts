@@ -21,23 +21,24 @@ export type Point = readonly [numTokens: number, ms: number];
 /** Running averages of step times by the number of tokens in the step. */
 export class StepCost {
   readonly #entries = new Map<number, Entry>();
-  /** Fresh entries by width, the widest first; null until they are asked for. */
-  #fresh: readonly Point[] | null = null;
+  /** What is known with one point more, until something is learned: a choice of drafts asks for the same many times. */
+  #curve: { readonly known: Point | null; readonly points: readonly Point[] } | null = null;
   #numSteps = 0;
 
   /** Counts a step, whoever's: times age. */
   pass(): void {
     this.#numSteps++;
-    this.#fresh = null;
+    this.#curve = null;
   }
 
   /** Nothing was seen lately. */
   get isEmpty(): boolean {
-    return this.#sorted().length === 0;
+    for (const entry of this.#entries.values()) if (!this.#isOld(entry)) return false;
+    return true;
   }
 
   observe(numTokens: number, ms: number): void {
-    this.#fresh = null;
+    this.#curve = null;
     const entry = this.#entries.get(numTokens);
     const isFirst = entry !== undefined && entry.numSeen < NUM_FIRST;
     if (entry === undefined || (!isFirst && this.#isOld(entry))) {
@@ -69,17 +70,17 @@ export class StepCost {
   }
 
   /** What is known, by width, each time cut to the shortest one of a wider step. */
-  #points(known: Point | null): Point[] {
-    const fresh = this.#sorted();
-    const points = known === null ? fresh : [known, ...fresh.filter(([width]) => width !== known[0])].sort(([a], [b]) => b - a);
-    let shortest = Infinity;
-    return points.map(([width, ms]): Point => [width, shortest = Math.min(shortest, ms)]).reverse();
-  }
-
-  #sorted(): readonly Point[] {
-    this.#fresh ??= [...this.#entries].filter(([, entry]) => !this.#isOld(entry))
-      .map(([width, { averageMs }]): Point => [width, averageMs]).sort(([a], [b]) => b - a);
-    return this.#fresh;
+  #points(known: Point | null): readonly Point[] {
+    const last = this.#curve;
+    if (last !== null && last.known?.[0] === known?.[0] && last.known?.[1] === known?.[1]) return last.points;
+    const points: [numTokens: number, ms: number][] = known === null ? [] : [[...known]];
+    for (const [width, entry] of this.#entries) {
+      if (width !== known?.[0] && !this.#isOld(entry)) points.push([width, entry.averageMs]);
+    }
+    points.sort(([a], [b]) => a - b);
+    for (let i = points.length - 2; i >= 0; i--) points[i]![1] = Math.min(points[i]![1], points[i + 1]![1]);
+    this.#curve = { known, points };
+    return points;
   }
 
   #isOld(entry: Entry): boolean {

@@ -114,7 +114,7 @@ static host_tensor position_heads(const attention_block_params* p, const host_te
   return heads;
 }
 
-void host_attention_block(const void* params, const host_tensor* inputs, void* const* outputs) {
+void host_attention_block(const void* params, const host_tensor* inputs, void* output) {
   const attention_block_params* p = params;
   const host_tensor *slots = &inputs[INPUT_SLOTS], *positions = &inputs[INPUT_POSITIONS];
   int tokens = inputs[INPUT_X].shape[0], qkv_size = out_size(&p->qkv), num_qk = p->attention.num_heads + p->num_kv_heads;
@@ -125,12 +125,11 @@ void host_attention_block(const void* params, const host_tensor* inputs, void* c
   host_tensor heads = position_heads(p, inputs, &b, tokens), keys = inputs[INPUT_KEYS], values = inputs[INPUT_VALUES];
   host_tensor new_values = heads_view(b.qkv + num_qk * p->head_dim, tokens, p->num_kv_heads, p->head_dim, qkv_size);
   write_cache_params of_keys = {p->attention.num_heads, p->attention.is_8_bit}, of_values = {0, p->attention.is_8_bit};
-  keys.data = outputs[INPUT_KEYS], values.data = outputs[INPUT_VALUES];
   host_write_cache(&of_keys, (const host_tensor[]){keys, heads, *slots, *positions}, keys.data);
   host_write_cache(&of_values, (const host_tensor[]){values, new_values, *slots, *positions}, values.data);
   const host_tensor seen[] = {heads, keys, values, *slots, inputs[INPUT_LAST_SEEN], inputs[INPUT_WINDOW_FROM]};
   host_attention(&p->attention, seen, b.attended);
-  apply_onto_residual(&p->output, inputs, b.attended, p->after_norm, p->eps, b.product, b.normed, outputs[INPUT_X]);
+  apply_onto_residual(&p->output, inputs, b.attended, p->after_norm, p->eps, b.product, b.normed, output);
 }
 
 /* ---- MLP ---- */
@@ -154,7 +153,7 @@ size_t mlp_block_scratch_bytes(const mlp_block_params* p, int num_tokens) {
   return scratch_bytes(&a);
 }
 
-void host_mlp_block(const void* params, const host_tensor* inputs, void* const* outputs) {
+void host_mlp_block(const void* params, const host_tensor* inputs, void* output) {
   const mlp_block_params* p = params;
   int tokens = inputs[INPUT_X].shape[0];
   arena scratch = arena_at(inputs[p->scratch].data);
@@ -163,5 +162,5 @@ void host_mlp_block(const void* params, const host_tensor* inputs, void* const* 
   apply(&p->gate_up, inputs, b.normed, tokens, NULL, b.gate_up);
   host_tensor gate_up = matrix_view(b.gate_up, tokens, out_size(&p->gate_up));
   (p->is_gelu ? host_geglu : host_swiglu)(NULL, &gate_up, b.gated);
-  apply_onto_residual(&p->down, inputs, b.gated, p->after_norm, p->eps, b.product, b.normed, outputs[INPUT_X]);
+  apply_onto_residual(&p->down, inputs, b.gated, p->after_norm, p->eps, b.product, b.normed, output);
 }

@@ -26,9 +26,9 @@ typedef struct attention_block_params {
   host_linear qkv, output;
 } attention_block_params;
 
-/* x [tokens, hidden], keys and values as in host_attention and changed in place, then int32 [tokens]. */
+/* x [tokens, hidden], keys and values as in host_attention and changed where they lie, then int32 [tokens]. */
 enum { INPUT_X, INPUT_KEYS, INPUT_VALUES, INPUT_SLOTS, INPUT_POSITIONS, INPUT_LAST_SEEN, INPUT_WINDOW_FROM, NUM_ATTENTION_INPUTS };
-void host_attention_block(const void* params, const host_tensor* inputs, void* const* outputs);
+void host_attention_block(const void* params, const host_tensor* inputs, void* output);
 size_t attention_block_scratch_bytes(const attention_block_params* p, int num_tokens);
 
 /* x + after_norm(down · gated(gate_up · norm(x))), the gate bent by SiLU or by GELU. */
@@ -42,7 +42,7 @@ typedef struct mlp_block_params {
 
 /* x [tokens, hidden]. */
 enum { NUM_MLP_INPUTS = INPUT_X + 1 };
-void host_mlp_block(const void* params, const host_tensor* inputs, void* const* outputs);
+void host_mlp_block(const void* params, const host_tensor* inputs, void* output);
 size_t mlp_block_scratch_bytes(const mlp_block_params* p, int num_tokens);
 
 #endif

@@ -58,39 +58,76 @@ class HostOp : public mx::UnaryPrimitive {
   bool is_in_place_;
 };
 
-class HostBlockOp : public mx::Primitive {
- public:
-  HostBlockOp(mx::Stream stream, const host_block_op& op)
-      : Primitive(stream), kernel_(op.kernel), params_(static_cast<const char*>(op.params), op.params_bytes) {}
+struct block_task {
+  host_kernel kernel;
+  std::string params;
+  std::vector<host_tensor> inputs; /* [0] is what the task before has made */
+};
 
-  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
-    std::vector<void*> written;
-    for (size_t i = 0; i < outputs.size(); i++) {
-      const mx::array& input = inputs[i];
-      if (i > 0 && !input.flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
-      bool takes_buffer = i > 0 || (input.is_donatable() && input.flags().row_contiguous);
-      if (takes_buffer) outputs[i].copy_shared_buffer(input);
-      else outputs[i].set_data(mx::allocator::malloc(outputs[i].nbytes()));
-      written.push_back(outputs[i].data<char>());
-    }
-    std::vector<host_tensor> tensors;
-    for (const mx::array& input : inputs) tensors.push_back(describe(input));
+/* Blocks that follow each other. It only grows: each operation of it runs the tasks up to its own. */
+struct block_chain {
+  mx::array start; /* inputs[0] of the first task */
+  std::vector<block_task> tasks;
+  std::vector<mx::array> held; /* what the tasks point into */
+};
+
+/* One operation for a chain of blocks, which costs MLX and the launch as much as one block. */
+class HostBlockOp : public mx::UnaryPrimitive {
+ public:
+  HostBlockOp(mx::Stream stream, std::shared_ptr<block_chain> chain)
+      : UnaryPrimitive(stream), chain_(std::move(chain)), num_tasks_(chain_->tasks.size()) {}
+
+  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
+    if (inputs[0].is_donatable() && inputs[0].flags().row_contiguous) out.copy_shared_buffer(inputs[0]);
+    else out.set_data(mx::allocator::malloc(out.nbytes()));
     /* Not by the encoder: it counts what it is given, and from so many tasks on MLX lets the thread that launches wait for the device. The
      * wait bounds the memory of what is in flight, and a block has its scratch in common with the others. */
-    auto task = [kernel = kernel_, params = params_, tensors = std::move(tensors), written = std::move(written)]() {
-      kernel(params.data(), tensors.data(), written.data());
-    };
-    mx::scheduler::enqueue(stream(), std::move(task));
+    mx::scheduler::enqueue(stream(), [chain = chain_, count = num_tasks_, x = describe(inputs[0]), y = describe(out)]() mutable {
+      for (size_t i = 0; i < count; i++, x = y) {
+        block_task& task = chain->tasks[i];
+        task.inputs[0] = x;
+        task.kernel(task.params.data(), task.inputs.data(), y.data);
+      }
+    });
   }
 
-  void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override { throw std::runtime_error("A host kernel cannot run on a GPU"); }
+  void eval_gpu(const std::vector<mx::array>&, mx::array&) override { throw std::runtime_error("A host kernel cannot run on a GPU"); }
 
   const char* name() const override { return "HostBlockOp"; }
 
+  /* The chain, if nothing has been added behind this operation. */
+  std::shared_ptr<block_chain> open_chain() const { return chain_->tasks.size() == num_tasks_ ? chain_ : nullptr; }
+
  private:
-  host_block_kernel kernel_;
-  std::string params_;
+  std::shared_ptr<block_chain> chain_;
+  size_t num_tasks_;
 };
+
+/* Room that most chains do not outgrow. */
+constexpr size_t USUAL_TASKS = 80;
+
+/* The chain that ends with `x`; a new one where there is none, or where `x` is computed already. */
+std::shared_ptr<block_chain> chain_of(const mx::array& x, bool starts_anew) {
+  bool is_made = !starts_anew && x.status() == mx::array::Status::unscheduled && x.has_primitive();
+  auto* before = is_made ? dynamic_cast<HostBlockOp*>(&x.primitive()) : nullptr;
+  std::shared_ptr<block_chain> chain = before != nullptr ? before->open_chain() : nullptr;
+  if (chain != nullptr) return chain;
+  chain = std::make_shared<block_chain>(block_chain{x, {}, {}});
+  chain->tasks.reserve(USUAL_TASKS), chain->held.reserve(USUAL_TASKS * HOST_MAX_INPUTS);
+  return chain;
+}
+
+block_task task_of(const host_block_op& op, block_chain& chain) {
+  block_task task = {op.kernel, std::string(static_cast<const char*>(op.params), op.params_bytes), std::vector<host_tensor>(1)};
+  task.inputs.reserve(static_cast<size_t>(op.num_inputs));
+  for (int i = 1; i < op.num_inputs; i++) {
+    mx::array& input = *static_cast<mx::array*>(op.inputs[i].ctx);
+    if (input.status() == mx::array::Status::unscheduled) input.eval();
+    task.inputs.push_back(describe(input));
+    chain.held.push_back(input);
+  }
+  return task;
+}
 
 mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
 
@@ -125,19 +162,16 @@ mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, siz
   return make(s, kernel, params, params_bytes, inputs, num_inputs, of(inputs[0]).shape(), of(inputs[0]).dtype(), true);
 }
 
-void op_host_block(scope* s, const host_block_op* op, mlx_array* results) {
-  for (int i = 0; i <= op->num_in_place; i++) results[i] = mlx_array_empty;
-  if (s->status != RL_OK) return;
+mlx_array op_host_block(scope* s, const host_block_op* op) {
+  if (s->status != RL_OK) return mlx_array_empty;
   try {
-    std::vector<mx::array> inputs;
-    std::vector<mx::Shape> shapes;
-    std::vector<mx::Dtype> dtypes;
-    for (int i = 0; i < op->num_inputs; i++) inputs.push_back(of(op->inputs[i]));
-    for (int i = 0; i <= op->num_in_place; i++) shapes.push_back(inputs[i].shape()), dtypes.push_back(inputs[i].dtype());
-    auto primitive = std::make_shared<HostBlockOp>(*static_cast<mx::Stream*>(s->stream.ctx), *op);
-    std::vector<mx::array> outputs = mx::array::make_arrays(std::move(shapes), dtypes, primitive, inputs);
-    for (int i = 0; i <= op->num_in_place; i++) results[i] = scope_keep(s, mlx_array{new mx::array(std::move(outputs[i]))});
+    const mx::array& x = of(op->inputs[0]);
+    std::shared_ptr<block_chain> chain = chain_of(x, op->starts_anew);
+    chain->tasks.push_back(task_of(*op, *chain));
+    auto primitive = std::make_shared<HostBlockOp>(*static_cast<mx::Stream*>(s->stream.ctx), chain);
+    return scope_keep(s, mlx_array{new mx::array(x.shape(), x.dtype(), std::move(primitive), {chain->start})});
   } catch (const std::exception& error) {
     scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    return mlx_array_empty;
   }
 }

@@ -2,6 +2,7 @@
 #ifndef ROWLOCK_HOST_OP_H
 #define ROWLOCK_HOST_OP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -10,7 +11,7 @@ extern "C" {
 
 #include "../scope.h"
 
-enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 24, HOST_MAX_OUTPUTS = 3 };
+enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 24 };
 
 /* An evaluated input: element (i, j, …) lies at data + i * strides[0] + j * strides[1] + …, counted in elements. */
 typedef struct host_tensor {
@@ -23,16 +24,14 @@ typedef struct host_tensor {
 /* Computes `output` (row-contiguous) from the inputs; `params` is a copy of what the operation was made with. Called on MLX's CPU thread. */
 typedef void (*host_kernel)(const void* params, const host_tensor* inputs, void* output);
 
-/* Computes outputs[0], which has the shape of inputs[0] and may be its memory, and changes the outputs behind it in place. */
-typedef void (*host_block_kernel)(const void* params, const host_tensor* inputs, void* const* outputs);
-
-/* An operation of several phases. Its inputs from 1 to `num_in_place` are what it changes. */
+/* A kernel whose output has the shape of inputs[0], and may be its memory. */
 typedef struct host_block_op {
-  host_block_kernel kernel;
+  host_kernel kernel;
   const void* params;
   size_t params_bytes;
   mlx_array inputs[HOST_MAX_INPUTS];
-  int num_inputs, num_in_place;
+  int num_inputs;
+  bool starts_anew; /* inputs[0] is wanted for itself, not by this operation alone */
 } host_block_op;
 
 #ifdef ROWLOCK_HOST_OPS
@@ -50,8 +49,10 @@ mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t param
  * made on the same stream. */
 mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
 
-/* results[0] of the shape and type of inputs[0], and results[1 … num_in_place] as the kernel changes those inputs, like op_host_in_place. */
-void op_host_block(scope* s, const host_block_op* op, mlx_array* results);
+/* Joins the operation that has made inputs[0], where that is such a one: a chain of blocks is one operation. The other inputs are no part of
+ * MLX's graph: they are evaluated now if they are not, may be changed by the kernel where they lie, and must not be freed before the stream
+ * has been waited for. */
+mlx_array op_host_block(scope* s, const host_block_op* op);
 #else
 /* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */
 static inline void host_ops_configure(void) {}
@@ -65,8 +66,8 @@ static inline mlx_array op_host_in_place(scope* s, host_kernel kernel, const voi
                                          int num_inputs) {
   return op_host(s, kernel, params, params_bytes, inputs, num_inputs, NULL, 0, MLX_FLOAT32);
 }
-static inline void op_host_block(scope* s, const host_block_op* op, mlx_array* results) {
-  for (int i = 0; i <= op->num_in_place; i++) results[i] = op_host(s, NULL, NULL, 0, NULL, 0, NULL, 0, MLX_FLOAT32);
+static inline mlx_array op_host_block(scope* s, const host_block_op* op) {
+  return op_host(s, op->kernel, NULL, 0, NULL, 0, NULL, 0, MLX_FLOAT32);
 }
 #endif
 

@@ -159,7 +159,7 @@ static mlx_array hidden(forward* f, const void* loaded) {
     const block* b = &q->blocks[i];
     x = op_add(s, x, mixer(f, q, b, i, &tables, rms_norm(s, x, b->mixer_norm, q->eps)));
     x = op_add(s, x, mlp(f, q, b, rms_norm(s, x, b->mlp_norm, q->eps)));
-    layer_done(f, i, x);
+    capture_layer(f, i, x);
   }
   return rms_norm(s, x, q->norm, q->eps);
 }

@@ -107,7 +107,7 @@ static mlx_array hidden(forward* f, const void* model) {
     const block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, &tables, x);
     x = b->is_sparse ? mixture(f, m, b, x) : mlp_block_apply(f, d, &b->mlp, x);
-    layer_done(f, i, x);
+    capture_layer(f, i, x);
   }
   return rms_norm(s, x, d->norm, d->eps);
 }
