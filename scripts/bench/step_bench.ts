@@ -26,6 +26,8 @@ const HELP = `Usage: deno task bench:step [flags]
   --model PATH     model (default: the default model)`;
 
 const MODES = ["greedy", "distinct"] as const;
+/** A server has run for a while as a rule: V8 has compiled what a step runs after some thousands of them. */
+const WARM_UP_RUNS = 4;
 
 interface Settings {
   readonly rows: readonly number[];
@@ -101,7 +103,8 @@ async function bench(settings: Settings): Promise<void> {
   const child = await startChildServer(["--model", modelPath, "--max-batch", `${LIMITS.maxBatch}`, "--no-speculation"]);
   try {
     const subjects = { model, backend, engine, server: { name: "rowlock", url: child.url, model: "default" } };
-    await measure(subjects, { numRows: 1, mode: "greedy", numTokens: 16 }, 1);
+    progress.note("Warming up");
+    await measure(subjects, { numRows: 1, mode: "greedy", numTokens: 512 }, WARM_UP_RUNS);
     const lines: StepLine[] = [];
     for (const numRows of settings.rows) {
       for (const mode of MODES) {
