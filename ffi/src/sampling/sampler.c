@@ -1,15 +1,22 @@
-/* Row sampling over the host's float32 logits: one row after another, each with its own configuration, nothing shared but scratch memory.
+/* Row sampling over the host's float32 logits: each row with its own configuration, nothing shared but the scratch memory of a thread. Many rows
+ * are shared among the workers.
  *
  * Order of one row: bias, mask and penalties; greedy rows take the best token, lowest id first; else top_n_sigma, p_less, typical_p, each
  * on the survivors of the one before; temperature; top_k, top_p, min_p, XTC by rank; the draw. With RL_TEMPERATURE_LAST the filters by rank
  * look at the distribution before temperature. A row does only what it asks for; every pass over a whole row is vectorized.
  */
+#include <stdatomic.h>
+
 #include "draw.h"
 #include "error.h"
 #include "filters.h"
 #include "logprobs.h"
 #include "output.h"
 #include "validation.h"
+#include "../cpu/workers.h"
+
+/* Fewer rows are not worth the workers' attention. */
+enum { MIN_SHARED_ROWS = 4, MAX_PARTS = 1024 };
 
 #define GREEDY_BELOW 1e-5f
 
@@ -100,6 +107,34 @@ static int32_t validate_rows(const sampling_call* call, const rl_sampling* rows,
   return RL_OK;
 }
 
+typedef struct rows_job {
+  const sampling_call* call; /* its scratch is the caller's */
+  const rl_sampling* rows;
+  rl_sampled* sampled;
+  int32_t* top_tokens;
+  float* top_logprobs;
+  atomic_bool has_failed;
+} rows_job;
+
+static void sample_part(void* work, int index, int count) {
+  rows_job* job = work;
+  sampling_call call = *job->call;
+  call.scratch = scratch_of_thread(call.vocabulary);
+  if (call.scratch == NULL) {
+    atomic_store(&job->has_failed, true);
+    return;
+  }
+  int32_t first = (int32_t)((int64_t)call.num_rows * index / count), last = (int32_t)((int64_t)call.num_rows * (index + 1) / count);
+  for (int32_t row = first; row < last; row++) {
+    size_t begin = (size_t)row * RL_TOP_LOGPROBS_MAX;
+    int32_t* row_tokens = job->top_tokens == NULL ? NULL : job->top_tokens + begin;
+    float* row_logprobs = job->top_logprobs == NULL ? NULL : job->top_logprobs + begin;
+    for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_tokens != NULL; i++) row_tokens[i] = -1;
+    for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_logprobs != NULL; i++) row_logprobs[i] = 0;
+    job->sampled[row] = sample_row(&call, row, &job->rows[row], row_tokens, row_logprobs);
+  }
+}
+
 int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
                   const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs) {
   const sampling_arrays arrays = {.edits = edits, .num_edits = num_edits, .masks = masks, .num_masks = num_masks};
@@ -107,15 +142,10 @@ int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, 
   int32_t status = open_call(output, &arrays, &call);
   if (status == RL_OK) status = validate_rows(&call, rows, num_rows, sampled, top_tokens, top_logprobs);
   if (status != RL_OK) return status;
-  for (int32_t row = 0; row < num_rows; row++) {
-    size_t begin = (size_t)row * RL_TOP_LOGPROBS_MAX;
-    int32_t* row_tokens = top_tokens == NULL ? NULL : top_tokens + begin;
-    float* row_logprobs = top_logprobs == NULL ? NULL : top_logprobs + begin;
-    for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_tokens != NULL; i++) row_tokens[i] = -1;
-    for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_logprobs != NULL; i++) row_logprobs[i] = 0;
-    sampled[row] = sample_row(&call, row, &rows[row], row_tokens, row_logprobs);
-  }
-  return RL_OK;
+  rows_job job = {.call = &call, .rows = rows, .sampled = sampled, .top_tokens = top_tokens, .top_logprobs = top_logprobs};
+  if (num_rows < MIN_SHARED_ROWS) sample_part(&job, 0, 1);
+  else workers_run(sample_part, &job, num_rows < MAX_PARTS ? num_rows : MAX_PARTS);
+  return atomic_load(&job.has_failed) ? rl_fail(RL_ERR_MEMORY, "no memory to sample from %d tokens", call.vocabulary) : RL_OK;
 }
 
 /* The law of the draw over the survivors. */
