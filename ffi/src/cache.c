@@ -100,7 +100,7 @@ void cache_write(rl_cache* cache, int slot, int start, int end) {
 }
 
 void cache_settle(const rl_cache* cache) {
-  if (cache->is_sparse) mlx_synchronize(cache->model->stream);
+  if (cache->model->uses_host_ops) mlx_synchronize(cache->model->stream);
 }
 
 /* Evaluates the arrays one by one: at most one of them lives twice at a time. */

@@ -36,7 +36,7 @@ bool cache_is_sparse(const rl_model* model);
  * what is in flight. */
 void cache_write(rl_cache* cache, int slot, int start, int end);
 
-/* Waits for what is in flight before a sparse cache is changed behind MLX's back. */
+/* Waits for what is in flight before a cache is read or changed behind MLX's back. */
 void cache_settle(const rl_cache* cache);
 
 /* Replaces a layer's array and drops the old handle, so that the update can happen in place. */

@@ -36,28 +36,28 @@ static const int* part_shape(const rl_page* page, layer_state* state, int i) {
   return state->shapes[i % 2];
 }
 
-/* Keys and values of a sparse cache are copied as they lie. */
-static bool is_sparse_part(const rl_cache* cache, int i) { return cache->is_sparse && !cache->model->states[i / 2].is_recurrent; }
+/* Keys and values that our own kernels change where they lie are copied as they lie: what MLX copies of an array can be a view of it. */
+static bool is_host_part(const rl_cache* cache, int i) { return cache->model->uses_host_ops && !cache->model->states[i / 2].is_recurrent; }
 
 typedef enum direction { CACHE_TO_PAGE, PAGE_TO_CACHE } direction;
 
-static void copy_sparse_part(const rl_page* page, const rl_cache* cache, int i, int slot, int start, direction to) {
+static void copy_host_part(const rl_page* page, const rl_cache* cache, int i, int slot, int start, direction to) {
   int num_heads = cache->model->states[i / 2].shapes[i % 2][1];
   for (int head = 0; head < num_heads; head++) {
     size_t token_bytes;
-    uint8_t* cached = sparse_tokens(cache, i, slot, head, start, &token_bytes);
+    uint8_t* cached = cache_tokens(cache, i, slot, head, start, &token_bytes);
     size_t num_bytes = (size_t)page->length * token_bytes;
     uint8_t* own = array_data(page->arrays[i]) + (size_t)head * num_bytes;
     memcpy(to == PAGE_TO_CACHE ? cached : own, to == PAGE_TO_CACHE ? own : cached, num_bytes);
   }
 }
 
-static int32_t save_sparse_part(rl_page* page, const rl_cache* cache, int i, int slot, int start) {
+static int32_t save_host_part(rl_page* page, const rl_cache* cache, int i, int slot, int start) {
   layer_state state = cache->model->states[i / 2];
   uint8_t* data;
   page->arrays[i] = array_uninitialized(part_shape(page, &state, i), 4, state.dtypes[i % 2], &data);
   if (page->arrays[i].ctx == NULL) return rl_fail(RL_ERR_MEMORY, "Out of memory for a page of %d tokens", page->length);
-  copy_sparse_part(page, cache, i, slot, start, CACHE_TO_PAGE);
+  copy_host_part(page, cache, i, slot, start, CACHE_TO_PAGE);
   return RL_OK;
 }
 
@@ -68,8 +68,8 @@ static int32_t copy_slot(rl_page* page, const rl_cache* cache, int slot, int sta
   mlx_vector_array roots = mlx_vector_array_new();
   for (int i = 0; i < 2 * page->model->num_layers && s.status == RL_OK; i++) {
     if (!is_part(page, i)) continue;
-    if (is_sparse_part(cache, i)) {
-      s.status = save_sparse_part(page, cache, i, slot, start);
+    if (is_host_part(cache, i)) {
+      s.status = save_host_part(page, cache, i, slot, start);
       continue;
     }
     mlx_array part = op_slice(&s, cache->layers[i / 2].arrays[i % 2], 0, slot, slot + 1);
@@ -123,8 +123,8 @@ int32_t rl_page_load(rl_cache* cache, const rl_page* page, int32_t slot, int32_t
   scope s = scope_open(cache->model->stream);
   for (int i = 0; i < 2 * cache->model->num_layers && s.status == RL_OK; i++) {
     if (!is_part(page, i)) continue;
-    if (is_sparse_part(cache, i)) {
-      copy_sparse_part(page, cache, i, slot, start, PAGE_TO_CACHE);
+    if (is_host_part(cache, i)) {
+      copy_host_part(page, cache, i, slot, start, PAGE_TO_CACHE);
       continue;
     }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];

@@ -20,7 +20,7 @@ static uint8_t* head_data(mlx_array array, head_layout l, int slot, int head) {
   return array_data(array) + ((size_t)slot * (size_t)l.num_heads + (size_t)head) * (size_t)mlx_array_dim(array, 2) * l.token_bytes;
 }
 
-uint8_t* sparse_tokens(const rl_cache* cache, int array, int slot, int head, int first_token, size_t* token_bytes) {
+uint8_t* cache_tokens(const rl_cache* cache, int array, int slot, int head, int first_token, size_t* token_bytes) {
   head_layout l = layout_of(&cache->model->states[array / 2], array % 2);
   *token_bytes = l.token_bytes;
   return head_data(cache->layers[array / 2].arrays[array % 2], l, slot, head) + (size_t)first_token * l.token_bytes;

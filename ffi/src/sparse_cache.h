@@ -17,7 +17,7 @@ void sparse_move(rl_cache* cache, int i, int from, int to, int length);
 /* Makes zeros of what a slot holds; its memory goes back, up to the end of every head's last page. */
 void sparse_release(rl_cache* cache, int slot);
 
-/* Where the tokens from `first_token` on of a head of a slot lie in array `i`, and the bytes of each. */
-uint8_t* sparse_tokens(const rl_cache* cache, int i, int slot, int head, int first_token, size_t* token_bytes);
+/* Where the tokens from `first_token` on of a head of a slot lie in array `i` of any cache in the host's memory, and the bytes of each. */
+uint8_t* cache_tokens(const rl_cache* cache, int i, int slot, int head, int first_token, size_t* token_bytes);
 
 #endif
