@@ -13,8 +13,8 @@ static float scale_of(const decoder* d, const attention_block* b) { return b->sc
 
 static int rope_dims(const rope_tables* tables) { return 2 * mlx_array_dim(tables->cosines, 3); }
 
-static mlx_array onto_residual(scope* s, const decoder* d, mlx_array x, mlx_array result, mlx_array after_norm) {
-  return op_add(s, x, after_norm.ctx != NULL ? rms_norm(s, result, after_norm, d->eps) : result);
+static mlx_array onto_residual(scope* s, float eps, mlx_array x, mlx_array result, mlx_array after_norm) {
+  return op_add(s, x, after_norm.ctx != NULL ? rms_norm(s, result, after_norm, eps) : result);
 }
 
 static mlx_array graph_attention_block(forward* f, const decoder* d, const attention_block* b, int layer, const rope_tables* tables,
@@ -23,13 +23,13 @@ static mlx_array graph_attention_block(forward* f, const decoder* d, const atten
   heads h = project_heads(s, d, &b->qkv, rms_norm(s, x, b->norm, d->eps));
   if (b->qk_norm.ctx != NULL) h.qk = head_norm(s, h.qk, b->qk_norm, d->eps);
   if (tables != NULL && s->status == RL_OK) h.qk = rope_apply(s, tables, h.qk, d->head_dim, rope_dims(tables));
-  return onto_residual(s, d, x, linear_apply(s, &b->output, attend_heads(f, d, layer, h, scale_of(d, b), b->window)), b->after_norm);
+  return onto_residual(s, d->eps, x, linear_apply(s, &b->output, attend_heads(f, d, layer, h, scale_of(d, b), b->window)), b->after_norm);
 }
 
-static mlx_array graph_mlp_block(forward* f, const decoder* d, const mlp_block* b, mlx_array x) {
+static mlx_array graph_mlp_block(forward* f, float eps, const mlp_block* b, mlx_array x) {
   scope* s = f->s;
-  mlx_array gate_up = linear_apply(s, &b->gate_up, rms_norm(s, x, b->norm, d->eps));
-  return onto_residual(s, d, x, linear_apply(s, &b->down, b->is_gelu ? geglu(s, gate_up) : swiglu(s, gate_up)), b->after_norm);
+  mlx_array gate_up = linear_apply(s, &b->gate_up, rms_norm(s, x, b->norm, eps));
+  return onto_residual(s, eps, x, linear_apply(s, &b->down, b->is_gelu ? geglu(s, gate_up) : swiglu(s, gate_up)), b->after_norm);
 }
 
 /* ---- as one operation of our own ---- */
@@ -92,9 +92,9 @@ static mlx_array host_attention_half(forward* f, const decoder* d, const attenti
   return op_host_block(f->s, &op);
 }
 
-static mlx_array host_mlp_half(forward* f, const decoder* d, const mlp_block* b, mlx_array x) {
+static mlx_array host_mlp_half(forward* f, float eps, const mlp_block* b, mlx_array x) {
   host_block_op op = {.kernel = host_mlp_block, .inputs = {x}, .num_inputs = NUM_MLP_INPUTS};
-  mlp_block_params p = {.eps = d->eps, .is_gelu = b->is_gelu};
+  mlp_block_params p = {.eps = eps, .is_gelu = b->is_gelu};
   p.norm = input_of(&op, b->norm), p.after_norm = input_of(&op, b->after_norm);
   p.gate_up = linear_of(&op, &b->gate_up), p.down = linear_of(&op, &b->down);
   p.scratch = scratch_of(f, &op, mlp_block_scratch_bytes(&p, mlx_array_dim(x, 0)));
@@ -109,8 +109,8 @@ mlx_array attention_block_apply(forward* f, const decoder* d, const attention_bl
   return (is_host ? host_attention_half : graph_attention_block)(f, d, b, layer, tables, x);
 }
 
-mlx_array mlp_block_apply(forward* f, const decoder* d, const mlp_block* b, mlx_array x) {
-  return (is_host_block(f->s, x, &b->gate_up, &b->down) ? host_mlp_half : graph_mlp_block)(f, d, b, x);
+mlx_array mlp_block_apply(forward* f, float eps, const mlp_block* b, mlx_array x) {
+  return (is_host_block(f->s, x, &b->gate_up, &b->down) ? host_mlp_half : graph_mlp_block)(f, eps, b, x);
 }
 
 void attention_block_free(attention_block* b) {

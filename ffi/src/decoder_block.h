@@ -22,7 +22,7 @@ typedef struct mlp_block {
 
 /* x [tokens, hidden] to the same. `tables` NULL: a layer without positions. */
 mlx_array attention_block_apply(forward* f, const decoder* d, const attention_block* b, int layer, const rope_tables* tables, mlx_array x);
-mlx_array mlp_block_apply(forward* f, const decoder* d, const mlp_block* b, mlx_array x);
+mlx_array mlp_block_apply(forward* f, float eps, const mlp_block* b, mlx_array x);
 
 void attention_block_free(attention_block* b);
 void mlp_block_free(mlp_block* b);

@@ -50,7 +50,7 @@ mlx_array dense_decoder_hidden(forward* f, const void* model) {
   for (int i = 0; i < d->num_layers; i++) {
     const dense_block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, b->lacks_positions ? NULL : &tables, x);
-    x = mlp_block_apply(f, d, &b->mlp, x);
+    x = mlp_block_apply(f, d->eps, &b->mlp, x);
     capture_layer(f, i, x);
   }
   return rms_norm(f->s, x, d->norm, d->eps);

@@ -11,7 +11,7 @@
 typedef struct block {
   mlx_array attention_norm, query_norm, key_norm;
   linear query, key_value, output;
-  draft_mlp mlp;
+  mlp_block mlp;
   int window; /* 0: full attention; else the context that a block sees is window - 1 long */
 } block;
 
@@ -81,7 +81,7 @@ static void unload(void* loaded) {
     linear_free(&b->query);
     linear_free(&b->key_value);
     linear_free(&b->output);
-    draft_mlp_free(&b->mlp);
+    mlp_block_free(&b->mlp);
   }
   array_free(&l->hidden_norm);
   array_free(&l->norm);
@@ -119,7 +119,7 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   for (int i = 0; i < l->num_blocks; i++) {
     const block* b = &l->blocks[i];
     x = op_add(s, x, attention(f, l, b, i, &query_tables, &key_tables, context, rms_norm(s, x, b->attention_norm, l->eps)));
-    x = draft_mlp_apply(s, &b->mlp, x, l->eps);
+    x = mlp_block_apply(f, l->eps, &b->mlp, x);
   }
   return rms_norm(s, x, l->norm, l->eps);
 }

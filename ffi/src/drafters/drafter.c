@@ -38,26 +38,16 @@ linear draft_linear(weights* w, const char* layer, const char* const* names, con
   return weights_linear(w, parts, num_parts, columns, has_bias);
 }
 
-draft_mlp draft_mlp_load(weights* w, const char* layer, int hidden, float norm_offset) {
+mlp_block draft_mlp_load(weights* w, const char* layer, int hidden, float norm_offset) {
   char name[160];
   int intermediate = config_int(w->config, "intermediate_size", 1, 1 << 22);
-  if (w->config->status != RL_OK) return (draft_mlp){0};
+  if (w->config->status != RL_OK) return (mlp_block){0};
   snprintf(name, sizeof name, "%s.post_attention_layernorm.weight", layer);
-  return (draft_mlp){
+  return (mlp_block){
       .norm = weights_norm(w, name, hidden, norm_offset),
       .gate_up = draft_linear(w, layer, (const char* const[]){"mlp.gate_proj", "mlp.up_proj"}, (const int[]){intermediate, intermediate}, 2, hidden, false),
       .down = draft_linear(w, layer, (const char* const[]){"mlp.down_proj"}, &hidden, 1, intermediate, false),
   };
-}
-
-void draft_mlp_free(draft_mlp* m) {
-  array_free(&m->norm);
-  linear_free(&m->gate_up);
-  linear_free(&m->down);
-}
-
-mlx_array draft_mlp_apply(scope* s, const draft_mlp* m, mlx_array x, float eps) {
-  return op_add(s, x, linear_apply(s, &m->down, swiglu(s, linear_apply(s, &m->gate_up, rms_norm(s, x, m->norm, eps)))));
 }
 
 /* 0 without the key. */

@@ -3,7 +3,7 @@
 #define ROWLOCK_DRAFTER_H
 
 #include "../cache.h"
-#include "../layers.h"
+#include "../decoder_block.h"
 
 /* What a draft call gives beside the tokens of `forward`. */
 typedef struct draft_inputs {
@@ -41,18 +41,8 @@ mlx_array target_logits(forward* f, const rl_drafter* d, mlx_array hidden);
 /* Sets layers, heads and feature widths of the drafter. */
 void drafter_size(rl_drafter* d, config* c, int target_width, int own_width);
 
-/* ---- the block that all kinds have: attention, then a SwiGLU MLP ---- */
-
-typedef struct draft_mlp {
-  mlx_array norm;
-  linear gate_up, down;
-} draft_mlp;
-
-/* `layer` is the name of the layer, "layers.0". */
-draft_mlp draft_mlp_load(weights* w, const char* layer, int hidden, float norm_offset);
-void draft_mlp_free(draft_mlp* m);
-/* x + mlp(norm(x)). */
-mlx_array draft_mlp_apply(scope* s, const draft_mlp* m, mlx_array x, float eps);
+/* The SwiGLU MLP that all kinds have behind their attention; `layer` is the name of the layer, "layers.0". */
+mlp_block draft_mlp_load(weights* w, const char* layer, int hidden, float norm_offset);
 
 /* A linear of parts `layer`.`names[i]` (up to 3), without biases unless asked for. */
 linear draft_linear(weights* w, const char* layer, const char* const* names, const int* rows, int num_parts, int columns, bool has_bias);

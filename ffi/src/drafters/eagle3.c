@@ -11,7 +11,7 @@
 typedef struct block {
   mlx_array attention_norm;
   linear qkv, output;
-  draft_mlp mlp;
+  mlp_block mlp;
 } block;
 
 typedef struct eagle3_weights {
@@ -119,7 +119,7 @@ static void unload(void* loaded) {
     array_free(&e->blocks[i].attention_norm);
     linear_free(&e->blocks[i].qkv);
     linear_free(&e->blocks[i].output);
-    draft_mlp_free(&e->blocks[i].mlp);
+    mlp_block_free(&e->blocks[i].mlp);
   }
   mlx_array* arrays[] = {&e->input_norm, &e->hidden_norm, &e->norm, &e->tokens};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) array_free(arrays[i]);
@@ -154,11 +154,11 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   mlx_array normed = rms_norm(s, features, e->hidden_norm, e->eps);
   mlx_array both[] = {rms_norm(s, embedded, e->blocks[0].attention_norm, e->eps), normed};
   mlx_array x = op_add(s, e->norm_before_residual ? normed : features, attention(f, e, &e->blocks[0], 0, &tables, op_concatenate(s, both, 2, 1)));
-  x = draft_mlp_apply(s, &e->blocks[0].mlp, x, e->eps);
+  x = mlp_block_apply(f, e->eps, &e->blocks[0].mlp, x);
   for (int i = 1; i < e->num_blocks; i++) {
     const block* b = &e->blocks[i];
     x = op_add(s, x, attention(f, e, b, i, &tables, rms_norm(s, x, b->attention_norm, e->eps)));
-    x = draft_mlp_apply(s, &b->mlp, x, e->eps);
+    x = mlp_block_apply(f, e->eps, &b->mlp, x);
   }
   return x;
 }

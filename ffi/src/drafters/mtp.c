@@ -9,7 +9,7 @@
 typedef struct block {
   mlx_array attention_norm;
   gated_attention attention;
-  draft_mlp mlp;
+  mlp_block mlp;
 } block;
 
 typedef struct mtp_weights {
@@ -66,7 +66,7 @@ static void unload(void* loaded) {
   for (int i = 0; i < m->num_blocks; i++) {
     array_free(&m->blocks[i].attention_norm);
     gated_attention_free(&m->blocks[i].attention);
-    draft_mlp_free(&m->blocks[i].mlp);
+    mlp_block_free(&m->blocks[i].mlp);
   }
   array_free(&m->embedding_norm);
   array_free(&m->feature_norm);
@@ -87,7 +87,7 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   for (int i = 0; i < m->num_blocks; i++) {
     const block* b = &m->blocks[i];
     x = op_add(s, x, gated_attention_apply(f, &b->attention, i, &tables, rms_norm(s, x, b->attention_norm, m->eps)));
-    x = draft_mlp_apply(s, &b->mlp, x, m->eps);
+    x = mlp_block_apply(f, m->eps, &b->mlp, x);
   }
   return rms_norm(s, x, m->norm, m->eps);
 }

@@ -82,7 +82,7 @@ static mlx_array hidden(forward* f, const void* model) {
   for (int i = 0; i < d->num_layers; i++) {
     const block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, b->attention.window > 0 ? &window_tables : &full_tables, x);
-    x = mlp_block_apply(f, d, &b->mlp, x);
+    x = mlp_block_apply(f, d->eps, &b->mlp, x);
     capture_layer(f, i, x);
   }
   return rms_norm(s, x, d->norm, d->eps);
