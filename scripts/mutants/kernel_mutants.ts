@@ -3,7 +3,9 @@ import type { Mutant } from "./mutant.ts";
 /** Faults of the CPU's kernels: wrong values, and values that depend on what else is computed. */
 export const KERNEL_MUTANTS: readonly Mutant[] = [
   { find: "_mm512_srli_epi32(indices, 4)", replace: "_mm512_srli_epi32(indices, 3)", file: "ffi/src/cpu/product_units.h" },
-  { find: "result[c] += p->bias[column + c];", replace: "result[c] += p->bias[c];", file: "ffi/src/cpu/product_kernels.h" },
+  { find: "p->bias + column : NULL", replace: "p->bias : NULL", file: "ffi/src/cpu/product_kernels.h" },
+  { find: "all[m][first + c] = sums[m][c];", replace: "all[m][c] = sums[m][c];", file: "ffi/src/cpu/product_kernels.h" },
+  { find: "x + i * *ldx, (size_t)k", replace: "x + i * k, (size_t)k - 1", file: "ffi/src/cpu/product.c" },
   { find: "_mm512_shuffle_ps(low, high, 0x88)", replace: "_mm512_shuffle_ps(low, high, 0xDD)", file: "ffi/src/cpu/product_kernels.h" },
   { find: "g->values[16 + i] << 4", replace: "g->values[15 + i] << 4", file: "ffi/src/cpu/blocks.c" },
   { find: "*total = *total * rescale + sums[0];", replace: "*total = *total + sums[0];", file: "ffi/src/cpu/attention_kernels.h" },
@@ -20,11 +22,19 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     replace: "write_cache_params of_keys = {0,",
     file: "ffi/src/cpu/decoder_block.c",
   },
+  { find: "  if (slots <= cache->reserved_slots &&", replace: "  if (slots < 0 &&", file: "ffi/src/sparse_cache.c" },
+  {
+    find: "else clear_tokens(cache, slot, capacity,",
+    replace: "else clear_tokens(cache, slot, cache->lengths[slot],",
+    file: "ffi/src/sparse_cache.c",
+  },
   { find: "inputs[l->bias].data + column : NULL", replace: "inputs[l->bias].data : NULL", file: "ffi/src/cpu/decoder_block.c" },
 ].map((fault) => ({
   ...fault,
   test: fault.file.includes("decoder_block")
     ? "ffi/tests/cpu_decoder_block_test.c"
+    : fault.file.includes("sparse_cache")
+    ? "ffi/tests/cache_memory_test.c"
     : fault.file.includes("attention")
     ? "ffi/tests/cpu_attention_test.c"
     : "ffi/tests/cpu_kernels_test.c",
