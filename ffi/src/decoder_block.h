@@ -1,5 +1,6 @@
-/* The two halves of a pre-norm decoder block, as all attention-only architectures here have them. What a model has not stays empty. On a CPU each
- * half is one operation (cpu/decoder_block.h), elsewhere it is made of MLX's: the same numbers either way, as far as the kernels are. */
+/* The two halves of a pre-norm decoder block, as all attention-only architectures here have them. What a model has not stays empty. On a CPU halves
+ * that follow each other are one operation (cpu/decoder_block.h), elsewhere they are made of MLX's: the same numbers either way, as far as the
+ * kernels are. */
 #ifndef ROWLOCK_DECODER_BLOCK_H
 #define ROWLOCK_DECODER_BLOCK_H
 

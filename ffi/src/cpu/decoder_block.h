@@ -1,5 +1,5 @@
-/* The halves of a decoder block as one operation each: a step of few rows spends more time between operations than it takes to fuse them. They
- * run the same kernels as the operations one by one, in the same order, and give the same bits. For op_host_block; all float32. */
+/* The halves of a decoder block as kernels for op_host_block: a step of few rows spends more time between operations than it takes to fuse them.
+ * They run the same kernels as the operations one by one, in the same order, and give the same bits. All float32. */
 #ifndef ROWLOCK_CPU_DECODER_BLOCK_H
 #define ROWLOCK_CPU_DECODER_BLOCK_H
 
