@@ -1,9 +1,11 @@
 #include "array_memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "mlx/allocator.h"
@@ -77,6 +79,29 @@ mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype) try {
 #endif
 } catch (...) {
   return mlx_array{nullptr};
+}
+
+#ifdef __linux__
+static uint64_t number_in(const char* path) {
+  unsigned long long number = 0;
+  if (FILE* file = std::fopen(path, "r")) {
+    if (std::fscanf(file, "%llu", &number) != 1) number = 0;
+    std::fclose(file);
+  }
+  return number;
+}
+#endif
+
+int memory_has_address_space(uint64_t num_bytes) {
+#ifdef __linux__
+  struct rlimit limit;
+  if (number_in("/proc/sys/vm/overcommit_memory") == 2) return 0;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1;
+  uint64_t used = number_in("/proc/self/statm") * page_bytes();
+  return used < limit.rlim_cur && num_bytes < (limit.rlim_cur - used) / 2;
+#else
+  return num_bytes == 0;
+#endif
 }
 
 uint8_t* array_data(mlx_array array) { return static_cast<mx::array*>(array.ctx)->data<uint8_t>(); }

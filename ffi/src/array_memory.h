@@ -22,6 +22,10 @@ mlx_array array_uninitialized(const int* shape, int num_dims, mlx_dtype dtype, u
 #define MEMORY_IS_SPARSE 0
 #endif
 
+/* Whether so much address space may be taken for sparse arrays: not where the process has a limit of it (RLIMIT_AS) that others need too, nor where
+ * the system counts it as memory (vm.overcommit_memory = 2). */
+int memory_has_address_space(uint64_t num_bytes);
+
 /* Zeros; where MEMORY_IS_SPARSE, they begin at a page and take none of the system's memory until they are written, so that they may be far larger
  * than that. Not among the bytes that MLX counts. */
 mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype);

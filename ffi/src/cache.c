@@ -118,7 +118,9 @@ int32_t rl_cache_reserve(rl_cache* cache, int32_t slots, int32_t capacity) {
   if (cache == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_cache_reserve: cache must not be NULL");
   if (slots < 1 || capacity < 1 || slots > MAX_SLOTS || capacity > MAX_CAPACITY)
     return rl_fail(RL_ERR_ARGUMENT, "rl_cache_reserve: %d slots of %d tokens; expected 1 … %d of 1 … %d", slots, capacity, MAX_SLOTS, MAX_CAPACITY);
-  cache->reserved_slots = slots, cache->reserved_capacity = capacity;
+  uint64_t num_bytes = (uint64_t)model_kv_bytes(cache->model) * (uint64_t)slots * (uint64_t)capacity;
+  bool is_there = cache->is_sparse && memory_has_address_space(num_bytes);
+  cache->reserved_slots = is_there ? slots : 0, cache->reserved_capacity = is_there ? capacity : 0;
   return RL_OK;
 }
 

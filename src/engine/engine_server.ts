@@ -128,7 +128,7 @@ export class EngineServer {
   #sleep(core: EngineCore): void {
     this.#idleTimer = setTimeout(() => {
       try {
-        if (core.releaseMemory()) this.port.post({ type: "step", updates: [], stats: core.stats() });
+        if (core.releaseMemory()) this.port.post({ type: "stats", stats: core.stats() });
       } catch (error) {
         this.#die(error);
       }

@@ -157,9 +157,9 @@ async function handle(
     startMs: options.nowMs(),
     onEnd: (ended) => {
       open.delete(ended);
-      metrics.countRequest(ended.route, ended.status);
-      if (ended.isClientGone) metrics.countDisconnect();
       const record = ended.record(options.nowMs());
+      metrics.countRequest(ended.route, ended.status, record.outcome);
+      if (ended.isClientGone) metrics.countDisconnect();
       options.writeLog?.(formatRecord(record, options.logFormat, options.nowMs()), record);
     },
   });

@@ -82,7 +82,7 @@ function diskReadings(disk: () => DiskFigures): Reading[] {
 }
 
 export class ServerMetrics {
-  readonly #requests = new Counter("rowlock_requests_total", "Requests answered, by route and status.");
+  readonly #requests = new Counter("rowlock_requests_total", "Requests answered, by route, status and outcome.");
   readonly #disconnects = new Counter("rowlock_disconnects_total", "Requests whose client went away before the end.");
   readonly #stepRows = new Histogram("rowlock_step_rows", "Rows that took part in a step.", ROWS);
   readonly #stepSeconds = new Histogram("rowlock_step_seconds", "Time of one step.", SECONDS);
@@ -125,9 +125,12 @@ export class ServerMetrics {
     });
   }
 
-  /** @param route a route's pattern, never the path that was sent: labels must stay few. */
-  countRequest(route: string, status: number): void {
-    this.#requests.add(1, { route, status: String(status) });
+  /**
+   * @param route a route's pattern, never the path that was sent: labels must stay few.
+   * @param outcome "ok", or what went wrong: an answer may fail after its status has been sent.
+   */
+  countRequest(route: string, status: number, outcome: string): void {
+    this.#requests.add(1, { route, status: String(status), outcome });
   }
 
   countDisconnect(): void {

@@ -131,6 +131,27 @@ Deno.test("pages are written while the engine is idle, and figures follow withou
   run.shutDown();
 });
 
+Deno.test("an engine that gives its memory back when it is idle tells of it without a step", async () => {
+  const setTimer = globalThis.setTimeout;
+  const idle: (() => void)[] = [];
+  // The time until then is not waited for.
+  globalThis.setTimeout = ((act: () => void, ms: number) => ms >= 10_000 ? idle.push(act) : setTimer(act, ms)) as typeof setTimeout;
+  try {
+    const run = new ServerRun();
+    run.submit(request("r"));
+    await run.until(() => run.hasFinished("r"));
+    await pause(10);
+    const numSteps = run.messages.filter(({ type }) => type === "step").length;
+    idle.at(-1)?.();
+    assertEquals(run.messages.filter(({ type }) => type === "step").length, numSteps);
+    const last = run.messages.at(-1);
+    assertEquals(last?.type === "stats" && last.stats.kvBytes, 0);
+    run.shutDown();
+  } finally {
+    globalThis.setTimeout = setTimer;
+  }
+});
+
 Deno.test("an engine that is shut down ends when its pages are written, or after two seconds", async () => {
   for (const isDead of [false, true]) {
     const run = new ServerRun();

@@ -75,7 +75,7 @@ Deno.test("a failure after the status is an error object, and then the connectio
 });
 
 Deno.test("late failures of every kind reach the log with their code, and leave nothing behind", async () => {
-  const { post, app, log, engine } = testApp(new FakeEngine(() => ({ tokens: [97], isStalled: true })), { requestTimeoutMs: LATE_MS });
+  const { post, get, app, log, engine } = testApp(new FakeEngine(() => ({ tokens: [97], isStalled: true })), { requestTimeoutMs: LATE_MS });
   const timedOut = (await post(CHAT, HELLO)).body!.getReader();
   await assertRejects(async () => {
     while (!(await timedOut.read()).done);
@@ -85,5 +85,9 @@ Deno.test("late failures of every kind reach the log with their code, and leave 
   assertMatch(new TextDecoder().decode((await stopped.read()).value), /"code":"shutting_down"/);
   await assertRejects(() => stopped.read());
   assertEquals(log.map((line) => /request_timeout|shutting_down/.exec(line)?.[0]), ["request_timeout", "shutting_down"]);
+  const metrics = await (await get("/metrics")).text();
+  for (const outcome of ["request_timeout", "shutting_down"]) {
+    assert(metrics.includes(`rowlock_requests_total{route="${CHAT}",status="200",outcome="${outcome}"} 1`), metrics);
+  }
   assertEquals([engine.numLive, app.numLive], [0, 0]);
 });
