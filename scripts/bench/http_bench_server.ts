@@ -44,7 +44,8 @@ for await (const line of Deno.stdin.readable.pipeThrough(new TextDecoderStream()
 await server.drain(1000);
 await engine.close();
 
-async function readRow(row: number, maxTokens: number): Promise<void> {
+/** As the server reads it: with a listener. */
+function readRow(row: number, maxTokens: number): Promise<void> {
   const sampling = { ...GREEDY, ignoreEos: true };
   const updates = engine.generate({
     id: `row ${row}`,
@@ -54,5 +55,7 @@ async function readRow(row: number, maxTokens: number): Promise<void> {
     stopIds: [],
     promptLogprobs: -1,
   });
-  for await (const { finishReason } of updates) if (finishReason !== null) return;
+  return new Promise((resolve, reject) => {
+    updates.listen({ onUpdate: ({ finishReason }) => finishReason !== null && resolve(), onFailure: reject });
+  });
 }

@@ -1,6 +1,6 @@
 /** An engine without a model: every `stepMs` each row gets one token, as from a batch that decodes. */
-import type { Engine } from "../../src/engine/engine.ts";
-import { type EngineStats, type GenerateRequest, NO_STATS, type RowUpdate } from "../../src/engine/messages.ts";
+import type { Engine, Updates } from "../../src/engine/engine.ts";
+import { type EngineStats, type GenerateRequest, NO_STATS } from "../../src/engine/messages.ts";
 import { UpdateQueue } from "../../src/engine/update_queue.ts";
 
 interface Row {
@@ -22,7 +22,7 @@ export class PacedEngine implements Engine {
     this.#timer = setInterval(() => this.#step(), stepMs);
   }
 
-  generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate> {
+  generate(request: GenerateRequest): Updates {
     const queue = new UpdateQueue(() => this.#rows.delete(row));
     const row: Row = { request, queue, numTokens: 0 };
     this.#rows.add(row);

@@ -1,4 +1,4 @@
-import { type Engine, EngineError } from "./engine.ts";
+import { type Engine, EngineError, type Updates } from "./engine.ts";
 import {
   type EngineFacts,
   type EngineOptions,
@@ -10,6 +10,7 @@ import {
   type RowUpdate,
   type ToEngine,
 } from "./messages.ts";
+import { type PackedMessage, StepUnpacker } from "./packed_step.ts";
 import { UpdateQueue } from "./update_queue.ts";
 
 export interface EngineClientOptions {
@@ -78,7 +79,7 @@ export class EngineClient implements Engine {
     return { ok: false, reason: `The engine has not finished a step for ${Math.round(silentMs / 1000)} s` };
   }
 
-  generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate> {
+  generate(request: GenerateRequest): Updates {
     const { id } = request;
     const queue = new UpdateQueue(() => this.#cancel(id, queue));
     if (this.#queues.has(id)) {
@@ -131,7 +132,8 @@ export class EngineClient implements Engine {
   #spawn(): void {
     const worker = new Worker(this.#settings.workerUrl.href, { type: "module", name: "rowlock-engine" });
     this.#worker = worker;
-    worker.onmessage = (event: MessageEvent<FromEngine>) => this.#receive(event.data);
+    const unpacker = new StepUnpacker();
+    worker.onmessage = (event: MessageEvent<PackedMessage>) => this.#receive(unpacker.unpack(event.data));
     worker.onerror = (event) => {
       // Otherwise the main thread would fail too.
       event.preventDefault();

@@ -4,15 +4,15 @@ import type { Exchange } from "./exchange.ts";
 import type { ChoiceResult, Generation, GenerationEvent } from "./generation.ts";
 import type { Timings, Usage } from "./schemas/responses.ts";
 
-/** Builds the bodies of one request's answer: one whole body, or the chunks of a stream, each of them as JSON. */
+/** Builds the bodies of one request's answer: one whole body, or the events of a stream, as its reader gets them. */
 export interface Answer {
   whole(results: readonly ChoiceResult[], numbers: AnswerNumbers): string;
-  /** Chunks before any token. */
-  opening(): readonly string[];
-  /** Chunks for one event; none when it has nothing to show. */
-  chunks(event: GenerationEvent): readonly string[];
-  /** The last chunk, for those who asked for it: no choices. */
-  usageChunk(numbers: AnswerNumbers): string;
+  /** Events before any token. */
+  opening(): string;
+  /** Events for what one choice has brought; "" when there is nothing to show. */
+  events(news: GenerationEvent): string;
+  /** The last chunk's event, for those who asked for it: no choices. */
+  usageEvent(numbers: AnswerNumbers): string;
 }
 
 /** What is the same in every body and chunk of one answer. */

@@ -20,15 +20,15 @@ interface TextFormat {
 
 /** Server-sent events, with exactly one `[DONE]` in every case. */
 export function eventStream(exchange: Exchange, generation: Generation, answer: Answer, includesUsage: boolean): TextSource {
-  let opening = answer.opening().map(formatEvent).join("");
+  let opening = answer.opening();
   return new AnswerText(exchange, generation, {
     news: (): string => {
       let text = opening;
       opening = "";
-      for (const event of generation.take()) for (const chunk of answer.chunks(event)) text += formatEvent(chunk);
+      for (const event of generation.take()) text += answer.events(event);
       return text;
     },
-    ending: () => `${includesUsage ? formatEvent(answer.usageChunk(answerNumbers(exchange, generation))) : ""}${DONE}`,
+    ending: () => (includesUsage ? answer.usageEvent(answerNumbers(exchange, generation)) : "") + DONE,
     failure: (error) => `${formatEvent(errorText(error))}${DONE}`,
     isBrokenByFailure: false,
   });

@@ -23,11 +23,17 @@ type ChunkChoice = ChatCompletionChunk["choices"][number];
 export class ChatAnswer implements Answer {
   readonly #options: ChatAnswerOptions;
   readonly #frame: ChunkFrame;
+  /** Around the text of a chunk that has nothing else, which nearly all chunks are; the head for each choice. */
+  readonly #textHeads: readonly string[];
+  readonly #textTail: string;
 
   constructor(options: ChatAnswerOptions) {
     this.#options = options;
     const object: ChatCompletionChunk["object"] = "chat.completion.chunk";
     this.#frame = new ChunkFrame(options.identity, object, options.includesUsage);
+    const { head, tail } = this.#frame;
+    this.#textHeads = Array.from({ length: options.numChoices }, (_, index) => `${head}{"index":${index},"delta":{"content":`);
+    this.#textTail = `},"logprobs":null,"finish_reason":null}${tail}`;
   }
 
   whole(results: readonly ChoiceResult[], { usage, timings }: AnswerNumbers): string {
@@ -53,41 +59,35 @@ export class ChatAnswer implements Answer {
     return JSON.stringify(body);
   }
 
-  opening(): string[] {
+  opening(): string {
     const { numChoices, hasTokenIds, promptIds } = this.#options;
-    return Array.from({ length: numChoices }, (_, index) => {
-      const chunk = this.#chunk({ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null });
-      return hasTokenIds && index === 0 ? `${chunk.slice(0, -1)},"prompt_token_ids":${JSON.stringify(promptIds)}}` : chunk;
-    });
+    let events = "";
+    for (let index = 0; index < numChoices; index++) {
+      const fields = hasTokenIds && index === 0 ? { prompt_token_ids: promptIds } : {};
+      events += this.#event({ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }, fields);
+    }
+    return events;
   }
 
-  chunks({ index, text, tokens, stopToken, finishReason }: GenerationEvent): string[] {
+  events({ index, text, tokens, stopToken, finishReason }: GenerationEvent): string {
     const { hasLogprobs, hasTokenIds } = this.#options;
-    const chunks: string[] = [];
+    let events = "";
     if (tokens.length > 0 && (hasLogprobs || hasTokenIds)) {
       const logprobs = this.#logprobs(tokens);
-      chunks.push(this.#chunk({ index, delta: { content: text }, logprobs, finish_reason: null, ...this.#tokenIds(tokens, null) }));
+      events = this.#event({ index, delta: { content: text }, logprobs, finish_reason: null, ...this.#tokenIds(tokens, null) });
     } else if (text !== "") {
-      chunks.push(this.#textChunk(index, text));
+      events = this.#textHeads[index] + JSON.stringify(text) + this.#textTail;
     }
-    if (finishReason !== null) {
-      chunks.push(this.#chunk({ index, delta: {}, logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) }));
-    }
-    return chunks;
+    if (finishReason === null) return events;
+    return events + this.#event({ index, delta: {}, logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) });
   }
 
-  usageChunk(numbers: AnswerNumbers): string {
-    return this.#frame.usageChunk(numbers);
+  usageEvent(numbers: AnswerNumbers): string {
+    return this.#frame.usageEvent(numbers);
   }
 
-  #chunk(choice: ChunkChoice): string {
-    return this.#frame.chunk(`[${JSON.stringify(choice)}]`);
-  }
-
-  /** `#chunk` of nothing but text, which nearly all chunks are. */
-  #textChunk(index: number, text: string): string {
-    const choice = `{"index":${index},"delta":{"content":${JSON.stringify(text)}},"logprobs":null,"finish_reason":null}`;
-    return this.#frame.chunk(`[${choice}]`);
+  #event(choice: ChunkChoice, fields?: { readonly prompt_token_ids?: readonly number[] }): string {
+    return this.#frame.event(choice, fields);
   }
 
   #logprobs(tokens: readonly AnswerToken[]): ChunkChoice["logprobs"] {

@@ -13,14 +13,14 @@ export interface AnswerToken {
   readonly logprob: TokenLogprob | null;
 }
 
-/** What an update added to the answer. Concatenated, the deltas of a sequence are its answer. */
+/** What updates have added to the answer. Concatenated, the deltas of a sequence are its answer. */
 export interface ChoiceDelta {
-  readonly text: string;
+  text: string;
   /** Tokens whose text is settled: no stop string can take them back. */
-  readonly tokens: readonly AnswerToken[];
+  readonly tokens: AnswerToken[];
   /** The token that ended the sequence: it has no text and is not part of `tokens`. */
-  readonly stopToken: number | null;
-  readonly finishReason: "stop" | "length" | null;
+  stopToken: number | null;
+  finishReason: "stop" | "length" | null;
 }
 
 export interface ChoiceTextOptions {
@@ -30,14 +30,16 @@ export interface ChoiceTextOptions {
 }
 
 /** A token whose text may still be taken back. `end` is null while its bytes are half a character. */
-interface HeldToken extends AnswerToken {
+interface HeldToken {
+  readonly token: AnswerToken;
   end: number | null;
 }
 
 export class ChoiceText {
   readonly #tokenizer: Tokenizer | null;
   readonly #detokenizer: Detokenizer | null;
-  readonly #stopStrings: StopStrings;
+  /** null: there are none. */
+  readonly #stopStrings: StopStrings | null;
   readonly #held: HeldToken[] = [];
   #numDecoded = 0;
   #numReleased = 0;
@@ -47,7 +49,7 @@ export class ChoiceText {
   constructor(tokenizer: Tokenizer | null, options: ChoiceTextOptions) {
     this.#tokenizer = tokenizer;
     this.#detokenizer = tokenizer === null ? null : new Detokenizer(tokenizer, { isContinuation: options.isContinuation });
-    this.#stopStrings = new StopStrings(options.stop);
+    this.#stopStrings = options.stop.length === 0 ? null : new StopStrings(options.stop);
   }
 
   /** Tokens that were generated for this answer, the one that ended it included. */
@@ -55,61 +57,69 @@ export class ChoiceText {
     return this.#numTokens;
   }
 
-  /** Takes the tokens of `update`; those after a stop string are not looked at. */
-  push(update: RowUpdate): ChoiceDelta {
-    const hasStopToken = update.finishReason === "stop";
-    const numTextTokens = update.tokens.length - (hasStopToken ? 1 : 0);
-    let text = "";
+  /** Adds the tokens of `update` to `delta`; those after a stop string are not looked at. */
+  push({ tokens, logprobs, finishReason }: RowUpdate, delta: ChoiceDelta): void {
+    const hasStopToken = finishReason === "stop";
+    const numTextTokens = tokens.length - (hasStopToken ? 1 : 0);
     for (let i = 0; i < numTextTokens; i++) {
       this.#numTokens++;
-      const { text: released, isStopped } = this.#pushToken(update.tokens[i]!, update.logprobs[i] ?? null);
-      text += released;
-      if (isStopped) return { text, tokens: this.#settleAtStop(), stopToken: null, finishReason: "stop" };
+      if (this.#pushToken(tokens[i]!, logprobs[i] ?? null, delta)) return this.#endAtStop(delta);
     }
-    if (update.finishReason === null) return { text, tokens: this.#settle(), stopToken: null, finishReason: null };
+    if (finishReason === null) return this.#settle(delta);
     if (hasStopToken) this.#numTokens++;
-    return this.#finish(text, hasStopToken ? update.tokens.at(-1) ?? null : null, update.finishReason);
+    this.#finish(hasStopToken ? tokens.at(-1) ?? null : null, finishReason, delta);
   }
 
-  #pushToken(id: number, logprob: TokenLogprob | null): { readonly text: string; readonly isStopped: boolean } {
-    const piece = this.#detokenizer?.push([id]) ?? "";
-    const start = this.#numDecoded;
+  /** @returns whether a stop string is complete. */
+  #pushToken(id: number, logprob: TokenLogprob | null, delta: ChoiceDelta): boolean {
+    const piece = this.#detokenizer?.push(id) ?? "";
+    const token: AnswerToken = { id, start: this.#numDecoded, logprob };
     const isHalf = piece === "" && this.#tokenizer !== null && this.#tokenizer.tokenBytes(id).length > 0;
-    this.#held.push({ id, start, logprob, end: isHalf ? null : start + piece.length });
-    return this.#pushText(piece);
+    const isStopped = this.#pushText(piece, delta);
+    // Nearly all tokens are settled at once.
+    if (!isHalf && this.#held.length === 0 && this.#numReleased === this.#numDecoded) delta.tokens.push(token);
+    else this.#held.push({ token, end: isHalf ? null : this.#numDecoded });
+    return isStopped;
   }
 
-  #pushText(piece: string): { readonly text: string; readonly isStopped: boolean } {
-    if (piece === "") return { text: "", isStopped: false };
+  /** @returns whether a stop string is complete. */
+  #pushText(piece: string, delta: ChoiceDelta): boolean {
+    if (piece === "") return false;
     this.#numDecoded += piece.length;
     for (const token of this.#held) token.end ??= this.#numDecoded;
+    if (this.#stopStrings === null) {
+      this.#release(piece, delta);
+      return false;
+    }
     const { text, match } = this.#stopStrings.push(piece);
+    this.#release(text, delta);
+    return match !== null;
+  }
+
+  #release(text: string, delta: ChoiceDelta): void {
     this.#numReleased += text.length;
-    return { text, isStopped: match !== null };
+    delta.text += text;
   }
 
   /** Nothing more can come: what was held back, as half a character or as the beginning of a stop string, belongs to the answer. */
-  #finish(text: string, stopToken: number | null, reason: FinishReason): ChoiceDelta {
-    const last = this.#pushText(this.#detokenizer?.flush() ?? "");
-    if (last.isStopped) return { text: text + last.text, tokens: this.#settleAtStop(), stopToken, finishReason: "stop" };
-    const rest = this.#stopStrings.flush();
-    this.#numReleased += rest.length;
+  #finish(stopToken: number | null, reason: FinishReason, delta: ChoiceDelta): void {
+    delta.stopToken = stopToken;
+    if (this.#pushText(this.#detokenizer?.flush() ?? "", delta)) return this.#endAtStop(delta);
+    this.#release(this.#stopStrings?.flush() ?? "", delta);
     for (const token of this.#held) token.end ??= this.#numDecoded;
-    const finishReason = reason === "length" ? "length" : "stop";
-    return { text: text + last.text + rest, tokens: this.#settle(), stopToken, finishReason };
+    this.#settle(delta);
+    delta.finishReason = reason === "length" ? "length" : "stop";
   }
 
-  #settle(): readonly AnswerToken[] {
+  #settle(delta: ChoiceDelta): void {
+    if (this.#held.length === 0) return;
     const numSettled = this.#held.findIndex(({ end }) => end === null || end > this.#numReleased);
-    return this.#held.splice(0, numSettled === -1 ? this.#held.length : numSettled).map(toAnswerToken);
+    for (const { token } of this.#held.splice(0, numSettled === -1 ? this.#held.length : numSettled)) delta.tokens.push(token);
   }
 
   /** A token that begins before the cut has text in the answer; one that begins at it or later has none. */
-  #settleAtStop(): readonly AnswerToken[] {
-    return this.#held.splice(0).filter(({ start }) => start < this.#numReleased).map(toAnswerToken);
+  #endAtStop(delta: ChoiceDelta): void {
+    for (const { token } of this.#held.splice(0)) if (token.start < this.#numReleased) delta.tokens.push(token);
+    delta.finishReason = "stop";
   }
-}
-
-function toAnswerToken({ id, start, logprob }: HeldToken): AnswerToken {
-  return { id, start, logprob };
 }

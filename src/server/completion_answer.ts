@@ -80,25 +80,23 @@ export class CompletionAnswer implements Answer {
     return JSON.stringify(body);
   }
 
-  opening(): string[] {
-    return [];
+  opening(): string {
+    return "";
   }
 
-  chunks(event: GenerationEvent): string[] {
+  events(news: GenerationEvent): string {
     const { isEcho, numTopLogprobs, hasTokenIds } = this.#options;
-    const isFirst = !this.#states[event.index]!.hasOpened;
-    const chunks: string[] = [];
-    const hasTokens = event.tokens.length > 0 && (numTopLogprobs >= 0 || hasTokenIds);
-    if (event.text !== "" || hasTokens || (isFirst && (isEcho || hasTokenIds))) chunks.push(this.#chunk(this.#content(event)));
-    if (event.finishReason !== null) {
-      const { index, finishReason, stopToken } = event;
-      chunks.push(this.#chunk({ index, text: "", logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) }));
-    }
-    return chunks;
+    const { index, text, tokens, stopToken, finishReason } = news;
+    const isFirst = !this.#states[index]!.hasOpened;
+    const hasTokens = tokens.length > 0 && (numTopLogprobs >= 0 || hasTokenIds);
+    const isShown = text !== "" || hasTokens || (isFirst && (isEcho || hasTokenIds));
+    const events = isShown ? this.#event(this.#content(news)) : "";
+    if (finishReason === null) return events;
+    return events + this.#event({ index, text: "", logprobs: null, finish_reason: finishReason, ...this.#tokenIds([], stopToken) });
   }
 
-  usageChunk(numbers: AnswerNumbers): string {
-    return this.#frame.usageChunk(numbers);
+  usageEvent(numbers: AnswerNumbers): string {
+    return this.#frame.usageEvent(numbers);
   }
 
   /** Text and logprobs of an event, the echoed prompt before the first. */
@@ -125,8 +123,8 @@ export class CompletionAnswer implements Answer {
     };
   }
 
-  #chunk(choice: ChunkChoice): string {
-    return this.#frame.chunk(`[${JSON.stringify(choice)}]`);
+  #event(choice: ChunkChoice): string {
+    return this.#frame.event(choice);
   }
 
   #tokenIds(tokens: readonly AnswerToken[], stopToken: number | null): { token_ids?: number[] } {

@@ -1,8 +1,8 @@
 /** Runs the sequences of one request and hands out what they bring, merged for as long as nobody asks. Stream and non-stream read the same deltas. */
-import { type Engine, EngineError } from "../engine/engine.ts";
+import { type Engine, EngineError, type Updates } from "../engine/engine.ts";
 import type { DraftRound, GenerateRequest, RowTimings, RowUpdate, TokenLogprob } from "../engine/messages.ts";
 import type { Tokenizer } from "../tokenizer/tokenizer.ts";
-import { type AnswerToken, type ChoiceDelta, ChoiceText, type ChoiceTextOptions } from "./choice_text.ts";
+import { type ChoiceDelta, ChoiceText, type ChoiceTextOptions } from "./choice_text.ts";
 
 /** One sequence to run. Its place in the list is the index of its choice. */
 export interface Sequence extends ChoiceTextOptions {
@@ -13,7 +13,7 @@ export interface Sequence extends ChoiceTextOptions {
 export interface GenerationEvent extends ChoiceDelta {
   readonly index: number;
   /** With the choice's first event, when asked for. */
-  readonly promptLogprobs: readonly (TokenLogprob | null)[] | null;
+  promptLogprobs: readonly (TokenLogprob | null)[] | null;
 }
 
 /** Numbers of a request, for usage, timings, log and histograms. Times are the slowest sequence's. */
@@ -52,12 +52,11 @@ export interface GenerationOptions {
   readonly onEnd: (summary: GenerationSummary) => void;
 }
 
-type PendingEvent = { -readonly [Key in keyof GenerationEvent]: GenerationEvent[Key] } & { readonly tokens: AnswerToken[] };
-
 interface Choice {
   readonly text: ChoiceText;
-  readonly updates: AsyncIterableIterator<RowUpdate>;
-  pending: PendingEvent | null;
+  readonly updates: Updates;
+  /** What nobody has taken yet. */
+  pending: GenerationEvent | null;
   /** Prompt tokens that came from the prefix cache. */
   cachedTokens: number;
   /** The engine's newest word: after the first token without the decoding, at the end with it. */
@@ -92,7 +91,7 @@ export class Generation {
       timings: null,
       hasDecodeMs: false,
     }));
-    this.#choices.forEach((choice, index) => void this.#run(choice, index));
+    this.#choices.forEach((choice, index) => this.#listen(choice, index));
   }
 
   get numChoices(): number {
@@ -170,24 +169,21 @@ export class Generation {
     return sum;
   }
 
-  /** Reads as fast as the engine writes, so that a slow client keeps no row and no queue waiting. */
-  async #run(choice: Choice, index: number): Promise<void> {
-    try {
-      let isFinished = false;
-      while (!isFinished) {
-        const result = await choice.updates.next();
-        if (this.#failure !== null) return;
-        if (result.done) throw new EngineError("engine_error", "The engine ended a sequence without a finish reason");
-        isFinished = this.#take(choice, index, result.value);
-      }
-      this.#endChoice(choice);
-    } catch (error) {
-      this.#fail(error);
-    }
+  /** Takes updates as fast as the engine writes them, so that a slow client keeps no row and no queue waiting. */
+  #listen(choice: Choice, index: number): void {
+    choice.updates.listen({
+      onUpdate: (update): void => {
+        try {
+          this.#takeIn(choice, index, update);
+        } catch (error) {
+          this.#fail(error);
+        }
+      },
+      onFailure: (error): void => this.#fail(error),
+    });
   }
 
-  /** @returns whether the choice has ended. */
-  #take(choice: Choice, index: number, update: RowUpdate): boolean {
+  #takeIn(choice: Choice, index: number, update: RowUpdate): void {
     if (update.finishReason === "cancelled") throw new EngineError("engine_error", "The engine cancelled a sequence by itself");
     if (update.tokens.length > 0) {
       this.#lastTokenMs = this.#options.nowMs();
@@ -197,12 +193,12 @@ export class Generation {
     choice.cachedTokens = update.cachedTokens ?? choice.cachedTokens;
     choice.hasDecodeMs = update.finishReason !== null;
     if (update.round !== undefined) this.#countRound(update.round);
-    const event = { ...choice.text.push(update), index, promptLogprobs: update.promptLogprobs ?? null };
-    if (choice.pending === null) choice.pending = { ...event, tokens: [...event.tokens] };
-    else mergeInto(choice.pending, event);
+    const event = choice.pending ??= emptyEvent(index);
+    event.promptLogprobs ??= update.promptLogprobs ?? null;
+    choice.text.push(update, event);
     // An answer that is cut by a stop string ends here, whatever the engine still sends.
-    if (event.finishReason === null) this.#tell();
-    return event.finishReason !== null;
+    if (event.finishReason !== null) this.#endChoice(choice);
+    this.#tell();
   }
 
   #countRound(round: DraftRound): void {
@@ -219,7 +215,6 @@ export class Generation {
     this.#numRunning--;
     leave(choice.updates);
     if (this.#numRunning === 0) this.#options.onEnd(this.summary());
-    this.#tell();
   }
 
   #fail(error: unknown): void {
@@ -235,7 +230,7 @@ export class Generation {
   #tell(): void {
     if (this.#isAboutToTell) return;
     this.#isAboutToTell = true;
-    queueMicrotask(() => {
+    soon(() => {
       this.#isAboutToTell = false;
       this.#firstNews.resolve();
       if (this.isEnded) this.#ended.resolve();
@@ -244,9 +239,21 @@ export class Generation {
   }
 }
 
+/** What one microtask calls: a step has news for many generations. */
+let called: (() => void)[] = [];
+
+function soon(call: () => void): void {
+  if (called.push(call) > 1) return;
+  queueMicrotask(() => {
+    const calls = called;
+    called = [];
+    for (const one of calls) one();
+  });
+}
+
 /** Starts every sequence, or none: those that started before one failed to are left again. */
-function startAll(engine: Engine, sequences: readonly Sequence[]): AsyncIterableIterator<RowUpdate>[] {
-  const started: AsyncIterableIterator<RowUpdate>[] = [];
+function startAll(engine: Engine, sequences: readonly Sequence[]): Updates[] {
+  const started: Updates[] = [];
   try {
     for (const { request } of sequences) started.push(engine.generate(request));
     return started;
@@ -257,16 +264,12 @@ function startAll(engine: Engine, sequences: readonly Sequence[]): AsyncIterable
 }
 
 /** Tells the engine that nobody reads on. What it answers to that is of no interest any more. */
-function leave(updates: AsyncIterableIterator<RowUpdate>): void {
-  updates.return?.().catch(() => {});
+function leave(updates: Updates): void {
+  void updates.return();
 }
 
-function mergeInto(pending: PendingEvent, newer: GenerationEvent): void {
-  pending.text += newer.text;
-  for (const token of newer.tokens) pending.tokens.push(token);
-  pending.stopToken ??= newer.stopToken;
-  pending.finishReason ??= newer.finishReason;
-  pending.promptLogprobs ??= newer.promptLogprobs;
+function emptyEvent(index: number): GenerationEvent {
+  return { index, text: "", tokens: [], stopToken: null, finishReason: null, promptLogprobs: null };
 }
 
 /** One choice's whole answer. */

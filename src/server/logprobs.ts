@@ -51,7 +51,7 @@ export class CompletionLogprobsBuilder {
     ids.forEach((id, i) => {
       this.#append(lists, id, logprobs[i] ?? null, offset);
       if (tokenizer === null || detokenizer === null) return;
-      const piece = tokenizer.isSpecial(id) ? tokenizer.decode([id], { keepSpecial: true }) : detokenizer.push([id]);
+      const piece = tokenizer.isSpecial(id) ? tokenizer.decode([id], { keepSpecial: true }) : detokenizer.push(id);
       // A BOS that the tokenizer put in front is a token of the prompt and no part of its text.
       if (tokenizer.isSpecial(id) && !text.startsWith(piece, end)) return;
       end += piece.length;

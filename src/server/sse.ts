@@ -13,7 +13,11 @@ export const SSE_HEADERS: Readonly<Record<string, string>> = {
   "x-accel-buffering": "no",
 };
 
-/** One event. JSON has no raw line feeds, so that the data is always one line. */
+/** What stands before the data of an event, and behind it. JSON has no raw line feeds, so that the data is always one line. */
+export const EVENT_START = "data: ";
+export const EVENT_END = "\n\n";
+
+/** One event. */
 export function formatEvent(json: string): string {
-  return `data: ${json}\n\n`;
+  return EVENT_START + json + EVENT_END;
 }

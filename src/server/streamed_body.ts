@@ -1,5 +1,5 @@
 /** A response body whose text comes bit by bit. */
-const encoder = new TextEncoder();
+import { encodeUtf8 } from "./utf8_arena.ts";
 
 /** Where the text comes from. It is asked only when the reader wants more: what comes meanwhile it merges. */
 export interface TextSource {
@@ -71,7 +71,7 @@ class StreamedBody implements UnderlyingDefaultSource<Uint8Array> {
   #enqueue(text: string): void {
     this.#isWanted = false;
     this.#lastSentMs = performance.now();
-    this.#controller!.enqueue(encoder.encode(text));
+    this.#controller!.enqueue(encodeUtf8(text));
   }
 
   #end(): void {

@@ -11,6 +11,7 @@ export interface DetokenizerOptions {
  */
 export class Detokenizer {
   readonly #tokenizer: Tokenizer;
+  readonly #texts: TokenTexts;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   #stripsNextSpace: boolean;
   /** The decoder may hold the beginning of a code point. */
@@ -18,14 +19,14 @@ export class Detokenizer {
 
   constructor(tokenizer: Tokenizer, options: DetokenizerOptions = {}) {
     this.#tokenizer = tokenizer;
+    this.#texts = textsOf(tokenizer);
     this.#stripsNextSpace = tokenizer.stripsLeadingSpace && !options.isContinuation;
   }
 
-  /** Text that became final with these tokens; special tokens have none. */
-  push(ids: readonly number[]): string {
-    let text = "";
-    for (const id of ids) text += this.#decode(this.#tokenizer.tokenBytes(id));
-    return this.#strip(text);
+  /** Text that became final with this token; special tokens have none. */
+  push(id: number): string {
+    const text = this.#texts[id] ?? this.#lookUp(id);
+    return this.#strip(this.#mayHoldBytes || text === PART ? this.#decode(id, text) : text);
   }
 
   /** The rest: U+FFFD where the last code point was not finished. */
@@ -33,12 +34,14 @@ export class Detokenizer {
     return this.#strip(this.#utf8.decode());
   }
 
-  /** Most tokens are a few ASCII characters, which need no decoder; calling it takes longer than all else that is done for a token. */
-  #decode(bytes: Uint8Array): string {
-    const ascii = this.#mayHoldBytes ? null : asciiText(bytes);
-    if (ascii !== null) return ascii;
-    this.#mayHoldBytes = true;
-    return this.#utf8.decode(bytes, { stream: true });
+  #lookUp(id: number): string {
+    return this.#texts[id] = wholeText(this.#tokenizer.tokenBytes(id));
+  }
+
+  /** Whatever came before, nothing is held after a token of whole characters. */
+  #decode(id: number, text: string): string {
+    if (text !== "") this.#mayHoldBytes = text === PART;
+    return this.#utf8.decode(this.#tokenizer.tokenBytes(id), { stream: true });
   }
 
   #strip(text: string): string {
@@ -48,12 +51,28 @@ export class Detokenizer {
   }
 }
 
-/** null when there is anything else. */
-function asciiText(bytes: Uint8Array): string | null {
-  let text = "";
-  for (const byte of bytes) {
-    if (byte >= 0x80) return null;
-    text += String.fromCharCode(byte);
+/** The text of each token that was asked for; `PART` of tokens that are not made of whole characters. */
+type TokenTexts = (string | undefined)[];
+
+/** No token has it: half of a surrogate pair. */
+const PART = "\ud800";
+
+/** Nearly all tokens are whole characters, which need no decoder: calling it takes longer than all else that is done for a token. */
+const textsByTokenizer = new WeakMap<Tokenizer, TokenTexts>();
+
+function textsOf(tokenizer: Tokenizer): TokenTexts {
+  let texts = textsByTokenizer.get(tokenizer);
+  if (texts === undefined) textsByTokenizer.set(tokenizer, texts = new Array<string | undefined>(tokenizer.vocabSize));
+  return texts;
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+
+function wholeText(bytes: Uint8Array): string {
+  if (bytes.every((byte) => byte < 0x80)) return String.fromCharCode(...bytes);
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    return PART;
   }
-  return text;
 }

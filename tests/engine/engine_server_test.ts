@@ -61,7 +61,7 @@ class ServerRun {
       this.disk.answerReads();
       this.disk.finishWrites();
     }, 1);
-    await this.until(() => this.hasFinished(one.id) && this.messages.at(-1)?.type === "stats");
+    await this.until(() => this.hasFinished(one.id) && this.disk.numWriting === 0);
     clearInterval(timer);
   }
 

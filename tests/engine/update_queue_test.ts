@@ -55,3 +55,62 @@ Deno.test("return after the finish reports no leaving", async () => {
   assertEquals(numLeft, 0);
   assertEquals((await queue.next()).done, true);
 });
+
+/** What a listener hears; it leaves at a token of 9. */
+function listenTo(queue: UpdateQueue): (number | string)[] {
+  const heard: (number | string)[] = [];
+  queue.listen({
+    onUpdate: ({ tokens }): void => {
+      heard.push(...tokens);
+      if (tokens.includes(9)) void queue.return();
+    },
+    onFailure: ({ code }): void => void heard.push(code),
+  });
+  return heard;
+}
+
+Deno.test("a listener hears what was queued, but not within the call, and then each update at once, in order, up to the finish", async () => {
+  const queue = new UpdateQueue(() => {});
+  queue.push(update(1));
+  const heard = listenTo(queue);
+  queue.push(update(2));
+  assertEquals(heard, []);
+  await Promise.resolve();
+  assertEquals(heard, [1, 2]);
+  queue.push(update(3));
+  assertEquals(heard, [1, 2, 3]);
+  queue.push(update(4, "stop"));
+  queue.push(update(5));
+  queue.fail(new EngineError("engine_error", "late"));
+  assertEquals(heard, [1, 2, 3, 4]);
+});
+
+Deno.test("a listener hears of a failure once, after what came before it, whether it came before the listener or later", async () => {
+  for (const isEarly of [true, false]) {
+    const queue = new UpdateQueue(() => {});
+    const fail = (): void => {
+      queue.push(update(1));
+      queue.fail(new EngineError("row_broken", "broken"));
+      queue.fail(new EngineError("engine_error", "again"));
+    };
+    if (isEarly) fail();
+    const heard = listenTo(queue);
+    await Promise.resolve();
+    if (!isEarly) fail();
+    assertEquals(heard, [1, "row_broken"]);
+  }
+});
+
+Deno.test("a listener that leaves hears nothing more, of what was queued either, and the leaving is reported once", async () => {
+  for (const isEarly of [true, false]) {
+    let numLeft = 0;
+    const queue = new UpdateQueue(() => numLeft++);
+    const push = (): void => [8, 9, 10].forEach((token) => queue.push(update(token)));
+    if (isEarly) push();
+    const heard = listenTo(queue);
+    await Promise.resolve();
+    if (!isEarly) push();
+    queue.fail(new EngineError("engine_error", "late"));
+    assertEquals([heard, numLeft], [[8, 9], 1]);
+  }
+});

@@ -3,6 +3,10 @@ import fc from "fast-check";
 import { type ChoiceDelta, ChoiceText } from "../../src/server/choice_text.ts";
 import { ByteTokenizer, EOS, logprobOf } from "./fakes.ts";
 
+function emptyDelta(): ChoiceDelta {
+  return { text: "", tokens: [], stopToken: null, finishReason: null };
+}
+
 /** All deltas of `tokens` that come in steps of the given sizes. */
 function run(tokens: readonly number[], stepSizes: readonly number[], stop: readonly string[]): ChoiceDelta[] {
   const text = new ChoiceText(new ByteTokenizer(), { stop, isContinuation: true });
@@ -12,7 +16,9 @@ function run(tokens: readonly number[], stepSizes: readonly number[], stop: read
     const part = tokens.slice(start, start + stepSizes[step % stepSizes.length]!);
     start += part.length;
     const finishReason = start < tokens.length ? null : part.at(-1) === EOS ? "stop" : "length";
-    deltas.push(text.push({ id: "x", tokens: part, logprobs: part.map((id) => logprobOf(id, 0)), finishReason }));
+    const delta = emptyDelta();
+    text.push({ id: "x", tokens: part, logprobs: part.map((id) => logprobOf(id, 0)), finishReason }, delta);
+    deltas.push(delta);
     if (deltas.at(-1)!.finishReason !== null) break;
   }
   return deltas;
@@ -71,6 +77,27 @@ Deno.test("no delta gives away what a later one could take back, and none holds 
 
 Deno.test("tokens past a stop string are not counted", () => {
   const text = new ChoiceText(new ByteTokenizer(), { stop: ["b"], isContinuation: true });
-  text.push({ id: "x", tokens: [97, 98, 99, 100, EOS], logprobs: [], finishReason: "stop" });
+  text.push({ id: "x", tokens: [97, 98, 99, 100, EOS], logprobs: [], finishReason: "stop" }, emptyDelta());
   assertEquals(text.numTokens, 2);
+});
+
+Deno.test("a stop string that nothing of the text begins changes no delta", () => {
+  const tokens = fc.array(fc.oneof(fc.integer({ min: 0, max: 0xff }).filter((id) => id !== 1), fc.constantFrom(259, 260, 261)));
+  fc.assert(fc.property(tokens, steps, (said, stepSizes) => {
+    assertEquals(run([...said, EOS], stepSizes, []), run([...said, EOS], stepSizes, ["\u0001"]));
+  }));
+});
+
+Deno.test("updates that nobody has taken meanwhile are one delta", () => {
+  fc.assert(fc.property(letters, stops, (said, stop) => {
+    const tokens = [...new TextEncoder().encode(said), EOS];
+    const text = new ChoiceText(new ByteTokenizer(), { stop, isContinuation: true });
+    const merged = emptyDelta();
+    for (const [i, id] of tokens.entries()) {
+      if (merged.finishReason !== null) break;
+      const finishReason = i === tokens.length - 1 ? "stop" : null;
+      text.push({ id: "x", tokens: [id], logprobs: [logprobOf(id, 0)], finishReason }, merged);
+    }
+    assertEquals([merged], run(tokens, [tokens.length], stop));
+  }));
 });

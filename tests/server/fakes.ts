@@ -1,5 +1,5 @@
 /** An engine that says what a test wants, a tokenizer of bytes, and an app made of them. */
-import { type Engine, EngineError } from "../../src/engine/engine.ts";
+import { type Engine, EngineError, type Updates } from "../../src/engine/engine.ts";
 import {
   type EngineErrorCode,
   type EngineStats,
@@ -93,7 +93,12 @@ export class FakeEngine implements Engine {
   /** Requests that have neither ended nor been cancelled. */
   numLive = 0;
 
-  generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate> {
+  /** For tests: what becomes of an update of the request with this place in `requests`. */
+  protected changed(update: RowUpdate, _index: number): RowUpdate {
+    return update;
+  }
+
+  generate(request: GenerateRequest): Updates {
     const script = this.script(request, this.requests.length);
     this.requests.push(request);
     this.numLive++;
@@ -146,7 +151,8 @@ export class FakeEngine implements Engine {
       const part = answer.slice(step * tokensPerStep, (step + 1) * tokensPerStep);
       const isLast = !isOpen && step === numUpdates - 1;
       if (isLast) this.numLive--;
-      queue.push(updateOf(request, part, step === 0, isLast ? (stopAt === -1 ? "length" : "stop") : null));
+      const update = updateOf(request, part, step === 0, isLast ? (stopAt === -1 ? "length" : "stop") : null);
+      queue.push(this.changed(update, this.requests.indexOf(request)));
     }
     if (script.error === undefined) return;
     await new Promise((resolve) => setTimeout(resolve, 0));

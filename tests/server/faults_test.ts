@@ -67,12 +67,6 @@ Deno.test("an unexpected error is a plain 500 whose text only the log has", asyn
   assertMatch(await (await get("/metrics")).text(), /rowlock_sequences_live 0/);
 });
 
-Deno.test("an engine that ends a sequence without a reason is an error, not a hang", async () => {
-  const engine = new FakeEngine();
-  engine.generate = () => (async function* (): AsyncGenerator<never> {})();
-  assertEquals((await testApp(engine).post(CHAT, HELLO)).status, 500);
-});
-
 Deno.test("an engine that is down is 503 with the reason, and health says it", async () => {
   const engine = new FakeEngine();
   engine.health = { ok: false, reason: "The model is loading" };

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { GenerateRequest, RowUpdate } from "../../src/engine/messages.ts";
+import type { RowUpdate } from "../../src/engine/messages.ts";
 import { FakeEngine, HELLO, type Json, say, type TestApp, testApp } from "./fakes.ts";
 
 /** An engine whose requests have taken 3 prompt tokens more each than the one before, but the first, which has taken `first`. */
@@ -8,15 +8,9 @@ class CachingEngine extends FakeEngine {
     super(() => ({ tokens: say("Hi"), tokensPerStep: 5 }));
   }
 
-  override generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate> {
-    const cachedTokens = this.first + 3 * this.requests.length;
-    const updates = super.generate(request);
-    const next = updates.next.bind(updates);
-    updates.next = async (): Promise<IteratorResult<RowUpdate>> => {
-      const result = await next();
-      return result.done || cachedTokens === 0 ? result : { ...result, value: { ...result.value, cachedTokens } };
-    };
-    return updates;
+  protected override changed(update: RowUpdate, index: number): RowUpdate {
+    const cachedTokens = this.first + 3 * index;
+    return cachedTokens === 0 ? update : { ...update, cachedTokens };
   }
 }
 

@@ -1,20 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
-import type { DraftKind, DraftRound, GenerateRequest, RowUpdate } from "../../src/engine/messages.ts";
+import type { DraftKind, DraftRound, RowUpdate } from "../../src/engine/messages.ts";
 import { FakeEngine, HELLO, type Json, say, type TestApp, testApp } from "./fakes.ts";
 
 /** An engine with drafters, whose every update is a round of three drafts with two right ones. */
 class DraftingEngine extends FakeEngine {
   override readonly facts = { ...new FakeEngine().facts, draftKinds: ["mtp", "ngram"] as DraftKind[] };
 
-  override generate(request: GenerateRequest): AsyncIterableIterator<RowUpdate> {
-    const updates = super.generate(request);
+  protected override changed(update: RowUpdate, index: number): RowUpdate {
     const round: DraftRound = { numDrafts: 3, numAccepted: 2 };
-    const next = updates.next.bind(updates);
-    updates.next = async (): Promise<IteratorResult<RowUpdate>> => {
-      const result = await next();
-      return result.done || request.draftKind === "none" ? result : { ...result, value: { ...result.value, round } };
-    };
-    return updates;
+    return this.requests[index]!.draftKind === "none" ? update : { ...update, round };
   }
 }
 

@@ -1,6 +1,8 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import fc from "fast-check";
 import { formatEvent } from "../../src/server/sse.ts";
 import { BrokenOffError, streamedBody, type TextSource } from "../../src/server/streamed_body.ts";
+import { encodeUtf8 } from "../../src/server/utf8_arena.ts";
 import { FakeEngine, HELLO, say, testApp, tick } from "./fakes.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -164,4 +166,12 @@ Deno.test("what a slow reader has not taken is merged, and the row ends without 
   for (let part = await reader.read(); !part.done; part = await reader.read()) texts.push(decoder.decode(part.value));
   assertEquals(texts.length, 1);
   assertMatch(texts[0]!, /"role":"assistant"[^]*"content":"0123456789"[^]*"finish_reason":"stop"[^]*data: \[DONE\]\n\n$/);
+});
+
+Deno.test("text becomes its bytes, and those that were handed out stay what they are", () => {
+  fc.assert(fc.property(fc.array(fc.tuple(fc.string({ unit: "binary" }), fc.nat(400)), { maxLength: 40 }), (parts) => {
+    const texts = parts.map(([text, times]) => text.repeat(times));
+    const bytes = texts.map(encodeUtf8);
+    assertEquals(bytes.map((one) => [...one]), texts.map((text) => [...new TextEncoder().encode(text)]));
+  }));
 });
