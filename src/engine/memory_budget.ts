@@ -26,7 +26,7 @@ export interface MemoryCosts {
   readonly fixedBytes: number;
   /** Keys and values of one token. */
   readonly bytesPerToken: number;
-  /** Recurrent states of one slot. */
+  /** Recurrent states of one slot, and page tables. */
   readonly bytesPerSlot: number;
   /** A step's temporaries for each token of the longest row: scores of attention. */
   readonly stepBytesPerToken: number;
@@ -118,14 +118,14 @@ export function roundedCapacity(numTokens: number): number {
 
 /** The costs of a model when so many tokens are computed in one step at most. */
 export function memoryCosts(
-  facts: Pick<EngineFacts, "weightBytes" | "kvBytesPerToken" | "kvBytesPerSlot" | "step">,
+  facts: Pick<EngineFacts, "weightBytes" | "kvBytesPerToken" | "kvBytesPerSlot" | "tableBytesPerSlot" | "step">,
   numStepTokens: number,
 ): MemoryCosts {
-  const { weightBytes, kvBytesPerToken, kvBytesPerSlot = 0, step = { bytesPerToken: 0, bytesPerPair: 0 } } = facts;
+  const { weightBytes, kvBytesPerToken, kvBytesPerSlot = 0, tableBytesPerSlot = 0, step = { bytesPerToken: 0, bytesPerPair: 0 } } = facts;
   return {
     fixedBytes: weightBytes + numStepTokens * step.bytesPerToken,
     bytesPerToken: kvBytesPerToken,
-    bytesPerSlot: kvBytesPerSlot,
+    bytesPerSlot: kvBytesPerSlot + tableBytesPerSlot,
     stepBytesPerToken: numStepTokens * step.bytesPerPair,
   };
 }

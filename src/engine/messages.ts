@@ -195,6 +195,8 @@ export interface EngineFacts {
   readonly isKvSparse?: boolean;
   /** Recurrent states of one row. @default 0 */
   readonly kvBytesPerSlot?: number;
+  /** What the system needs to keep track of one row's memory: page tables. @default nothing that counts */
+  readonly tableBytesPerSlot?: number;
   /** What a step takes beside weights and KV. @default nothing that counts */
   readonly step?: StepCosts;
   /** Tokens of one request, prompt and answer, at most, as context and memory allow. @default the context */

@@ -14,6 +14,11 @@ import type { StepPlan } from "./step_plan.ts";
 /** MLX keeps freed buffers for the next step. This is room for a step's temporaries, and not for the caches that were resized away. */
 const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
 
+/** Keys and values of each head of a row lie far from all others: each stretch has a page of the system's tables for its first 2 MB. */
+function tableBytes(numLayers: number, { num_key_value_heads }: ModelSpec["config"]): number {
+  return 2 * numLayers * Number(num_key_value_heads ?? 1) * 4096;
+}
+
 /** A model in the native library. All calls come from the thread that loaded it. */
 export class NativeBackend implements ModelBackend {
   readonly facts: ModelBackend["facts"];
@@ -37,6 +42,7 @@ export class NativeBackend implements ModelBackend {
       kvBytesPerToken: model.info.kvBytesPerToken + (this.drafter?.kvBytesPerToken ?? 0),
       kvBytesPerSlot,
       isKvSparse: model.info.isKvSparse && (this.drafter?.isKvSparse ?? true),
+      tableBytesPerSlot: model.info.isKvSparse ? tableBytes(model.info.numLayers, config) : 0,
       step: stepCosts(config),
       device: build["device"] ?? "unknown",
       build,

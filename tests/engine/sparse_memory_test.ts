@@ -7,6 +7,7 @@ import { budgetFor, checkContents, runOn, TOKEN_BYTES } from "./budgeted_run.ts"
 import { OracleDrafter } from "./oracle_drafter.ts";
 import { type CoreRun, request } from "./requests.ts";
 import { SparseBackend } from "./sparse_backend.ts";
+import { MemoryBudget, memoryCosts } from "../../src/engine/memory_budget.ts";
 
 const LONG = request("long", { promptIds: Array(300).fill(9), maxTokens: 100 });
 const CHATS = Array.from({ length: 7 }, (_, i) => request(`chat${i}`, { promptIds: [i, 3], maxTokens: 40 }));
@@ -83,4 +84,9 @@ Deno.test("tokens that are drafted count too", () => {
   const requests = ["a", "b"].map((id, i) => request(id, { promptIds: Array(10 + i).fill(i), maxTokens: 80 }));
   run.submit(...requests).finish();
   checkContents(run, requests);
+});
+
+Deno.test("page tables of a row count as its memory", () => {
+  const budget = new MemoryBudget(memoryCosts({ weightBytes: 1, kvBytesPerToken: 2, kvBytesPerSlot: 5, tableBytesPerSlot: 4096 }, 0));
+  assertEquals(budget.totalBytes({ slots: 3, numTokens: 10, longest: 10 }), 1 + 10 * 2 + 3 * (5 + 4096));
 });
