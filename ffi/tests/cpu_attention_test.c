@@ -124,7 +124,26 @@ static void test_write_cache(void) {
       CHECK(memcmp(cache + ((slots[t] * HEADS + h) * ROOM + positions[t]) * DIM, x + (t * 4 + 1 + h) * DIM, DIM * sizeof *x) == 0);
 }
 
+/* Keys and values may have room for different numbers of tokens. */
+static void test_rooms(void) {
+  enum { HEADS = 6, KV_HEADS = 2, DIM = 16, ROOM = 40, MORE = 56, TOKENS = 7, HEADS_OF_ALL = 2 * KV_HEADS };
+  float keys[HEADS_OF_ALL * ROOM * DIM], values[HEADS_OF_ALL * ROOM * DIM], more[HEADS_OF_ALL * MORE * DIM] = {0}, q[TOKENS * HEADS * DIM];
+  float out[2][TOKENS * HEADS * DIM];
+  int32_t slots[TOKENS] = {0, 1, 1, 1, 1, 1, 1}, seen[TOKENS] = {30, 33, 34, 35, 36, 37, 38};
+  fill(keys, HEADS_OF_ALL * ROOM * DIM), fill(values, HEADS_OF_ALL * ROOM * DIM), fill(q, TOKENS * HEADS * DIM);
+  for (int h = 0; h < HEADS_OF_ALL; h++) memcpy(more + h * MORE * DIM, values + h * ROOM * DIM, ROOM * DIM * sizeof *values);
+  attention_params params = {0.25f, HEADS, false, 0};
+  host_tensor step = tensor_of(slots, 1, (int[]){TOKENS}), last = tensor_of(seen, 1, (int[]){TOKENS});
+  host_tensor inputs[] = {tensor_of(q, 3, (int[]){TOKENS, HEADS, DIM}), tensor_of(keys, 4, (int[]){2, KV_HEADS, ROOM, DIM}),
+                          tensor_of(values, 4, (int[]){2, KV_HEADS, ROOM, DIM}), step, last, last};
+  host_attention(&params, inputs, out[0]);
+  inputs[2] = tensor_of(more, 4, (int[]){2, KV_HEADS, MORE, DIM});
+  host_attention(&params, inputs, out[1]);
+  CHECK(memcmp(out[0], out[1], sizeof *out) == 0);
+}
+
 int main(void) {
+  test_rooms();
   test_attention_case(9, 3, 64, 0, false);
   test_attention_case(4, 4, 16, 0, false);
   test_attention_case(32, 1, 20, 0, false);

@@ -97,10 +97,12 @@ TARGET static void NAME(take_few)(NAME(few)* few, int h, int count, int head_dim
 }
 
 /* One block of keys for all queries, of which the first is seen from `first` on; `numbers` has room for READ_KEYS heads of a cache of 8 bits. */
-TARGET static void NAME(take_block_of_few)(const call* c, NAME(few)* few, int num_queries, size_t row, int count, int first, float* numbers) {
-  int head_dim = c->head_dim, whole = (count + 15) / 16 * 16;
+TARGET static void NAME(take_block_of_few)(const call* c, NAME(few)* few, const query_group* g, int block, int count, int first,
+                                      float* numbers) {
+  int head_dim = c->head_dim, whole = (count + 15) / 16 * 16, num_queries = g->num_heads;
   const host_tensor* caches[] = {c->keys, c->values};
   for (int which = 0; which < 2; which++) {
+    size_t row = NAME(first_row)(c, caches[which], g) + (size_t)block;
     for (int i = 0; i < count; i += READ_KEYS) {
       int length = count - i < READ_KEYS ? count - i : READ_KEYS;
       const float* heads = (const float*)caches[which]->data + (row + (size_t)i) * (size_t)head_dim;
@@ -135,10 +137,9 @@ TARGET static void NAME(attend_few)(const call* c, const query_group* g) {
     for (int d = 0; d < head_dim; d++) few.queries[h][d] = q[d] * c->params.scale;
     few.maximum[h] = -INFINITY, few.total[h] = 0;
   }
-  size_t row = NAME(first_row)(c, g);
   for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {
     int count = end - block < KEY_BLOCK ? end - block : KEY_BLOCK;
-    NAME(take_block_of_few)(c, &few, g->num_heads, row + (size_t)block, count, start - block, numbers);
+    NAME(take_block_of_few)(c, &few, g, block, count, start - block, numbers);
   }
   for (int h = 0; h < g->num_heads; h++) {
     float* y = c->output + ((size_t)token * (size_t)c->num_heads + (size_t)(g->first_head + h)) * (size_t)head_dim;

@@ -165,9 +165,10 @@ TARGET static NAME(progress) NAME(begin)(const call* c, const query_group* g) {
   return p;
 }
 
-/* Where the keys and values of a group's slot and head begin, in heads. */
-static size_t NAME(first_row)(const call* c, const query_group* g) {
-  return ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)c->keys->shape[2];
+/* Where a group's slot and head begin in keys or values, in heads. They may have room for different numbers of tokens: one of two arrays has grown
+ * where there was no memory for the other. */
+static size_t NAME(first_row)(const call* c, const host_tensor* cache, const query_group* g) {
+  return ((size_t)c->slots[g->first_token] * (size_t)c->num_kv_heads + (size_t)g->kv_head) * (size_t)cache->shape[2];
 }
 
 /* `count` (1 … BLOCK_GROUPS) groups of the same slot and heads: a block of keys is read once for all of them. */
@@ -182,16 +183,16 @@ TARGET static void NAME(attend_many)(const call* c, const query_group* groups, i
     if (progress[i].start < start) start = progress[i].start;
     if (progress[i].end > end) end = progress[i].end;
   }
-  size_t row = NAME(first_row)(c, groups);
+  size_t key_row = NAME(first_row)(c, c->keys, groups), value_row = NAME(first_row)(c, c->values, groups);
   for (int block = start / KEY_BLOCK * KEY_BLOCK; block < end; block += KEY_BLOCK) {
     for (int i = 0; i < count; i++) {
       NAME(progress)* p = &progress[i];
       int length = p->end - block < KEY_BLOCK ? p->end - block : KEY_BLOCK;
       if (length <= 0 || block + KEY_BLOCK <= p->start) continue;
-      NAME(score_block)(c, queries[i], row + (size_t)block, length, scores);
+      NAME(score_block)(c, queries[i], key_row + (size_t)block, length, scores);
       if (block < p->latest_first || block + length - 1 > p->earliest_last) NAME(mask_scores)(scores, block, length, p->first, p->last);
       NAME(take_block)(scores, length, &p->maximum, &p->total, result[i], head_dim);
-      NAME(weigh_block)(c, scores, row + (size_t)block, length, result[i]);
+      NAME(weigh_block)(c, scores, value_row + (size_t)block, length, result[i]);
     }
   }
   for (int i = 0; i < count; i++) NAME(store)(c, &groups[i], result[i], progress[i].total);
