@@ -127,7 +127,10 @@ const DRAFTS = {
 const NETWORK = {
   host: text({ placeholder: "HOST", default: "127.0.0.1", help: "Address to listen on; 0.0.0.0 for every network (then use --api-key)" }),
   port: integer({ placeholder: "PORT", default: 8080, min: 0, max: 65_535, help: "Port to listen on; 0 takes any that is free" }),
-  apiKey: texts({ placeholder: "KEY", help: "Key that every request but GET /health has to bring (Authorization: Bearer KEY); may be repeated" }),
+  apiKey: texts({
+    placeholder: "KEY",
+    help: "Key that every request but GET /health has to bring (Authorization: Bearer KEY); may be repeated",
+  }),
   apiKeyFile: text({ placeholder: "PATH", default: null, help: "File with keys as for --api-key, one a line" }),
   allowOrigin: texts({
     placeholder: "ORIGIN",
