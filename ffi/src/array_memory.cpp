@@ -34,6 +34,16 @@ size_t bytes_of(const mx::Shape& sizes, mx::Dtype type) {
 }
 
 #ifdef __linux__
+/* The first number in a file of the kernel's; 0 when there is none. */
+uint64_t number_in(const char* path) {
+  unsigned long long number = 0;
+  if (FILE* file = std::fopen(path, "r")) {
+    if (std::fscanf(file, "%llu", &number) != 1) number = 0;
+    std::fclose(file);
+  }
+  return number;
+}
+
 /* Address space for an array; the system gives memory to what is written. MLX's buffers begin with their size, for which there is a page of its
  * own in front, so that the array lies at a page. */
 mlx_array make_sparse(const mx::Shape& sizes, mx::Dtype type) {
@@ -80,17 +90,6 @@ mlx_array array_sparse(const int* shape, int num_dims, mlx_dtype dtype) try {
 } catch (...) {
   return mlx_array{nullptr};
 }
-
-#ifdef __linux__
-static uint64_t number_in(const char* path) {
-  unsigned long long number = 0;
-  if (FILE* file = std::fopen(path, "r")) {
-    if (std::fscanf(file, "%llu", &number) != 1) number = 0;
-    std::fclose(file);
-  }
-  return number;
-}
-#endif
 
 int memory_has_address_space(uint64_t num_bytes) {
 #ifdef __linux__

@@ -84,7 +84,7 @@ const int* cache_shape(layer_state* state, int which, int slots, int capacity) {
 static int min_int(int a, int b) { return a < b ? a : b; }
 
 /* Zeros of the new size with the old content in their corner. */
-static mlx_array recache_shape(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
+static mlx_array resized(scope* s, const rl_cache* cache, layer_state state, int which, mlx_array old, int slots, int capacity) {
   mlx_array fresh = op_zeros(s, cache_shape(&state, which, slots, capacity), 4, state.dtypes[which]);
   if (old.ctx == NULL || cache->num_slots == 0) return fresh;
   mlx_array kept = op_slice(s, old, 0, 0, min_int(slots, cache->num_slots));
@@ -146,7 +146,7 @@ int32_t rl_cache_resize(rl_cache* cache, int32_t slots, int32_t capacity) {
     }
     mlx_array* own = &cache->layers[i / 2].arrays[i % 2];
     scope s = scope_open(cache->model->stream);
-    status = replace_evaluated(&s, own, recache_shape(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
+    status = replace_evaluated(&s, own, resized(&s, cache, cache->model->states[i / 2], i % 2, *own, slots, capacity));
   }
   /* A layer that has grown before another one could not does no harm: what all of them have room for counts, and it was there before. */
   cache->num_slots = status == RL_OK ? slots : min_int(slots, cache->num_slots);

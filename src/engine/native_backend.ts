@@ -14,9 +14,11 @@ import type { StepPlan } from "./step_plan.ts";
 /** MLX keeps freed buffers for the next step. This is room for a step's temporaries, and not for the caches that were resized away. */
 const BUFFER_CACHE_BYTES = 128 * 2 ** 20;
 
+const PAGE_BYTES = 4096;
+
 /** Keys and values of each head of a row lie far from all others: each stretch has a page of the system's tables for its first 2 MB. */
 function tableBytes(numLayers: number, { num_key_value_heads }: ModelSpec["config"]): number {
-  return 2 * numLayers * Number(num_key_value_heads ?? 1) * 4096;
+  return 2 * numLayers * Number(num_key_value_heads ?? 1) * PAGE_BYTES;
 }
 
 /** A model in the native library. All calls come from the thread that loaded it. */
