@@ -82,15 +82,20 @@ static void host_write(forward* f, mlx_array* cached, mlx_array x, int first_hea
 
 bool attention_plan_tokens(forward* f) {
   if (f->host_last_seen.ctx != NULL) return true;
+  f->host_last_seen = f->last_seen == f->positions ? f->scatter_positions : op_ints(f->s, f->last_seen, f->num_tokens);
+  f->host_window_from = f->window_from == f->last_seen ? f->host_last_seen : op_ints(f->s, f->window_from, f->num_tokens);
+  return f->s->status == RL_OK;
+}
+
+/* The slot of every token that attends: others may be written beside them. */
+static void plan_slots(forward* f) {
+  if (f->host_slots.ctx != NULL) return;
   int32_t* slots = malloc((size_t)f->num_tokens * sizeof *slots);
-  if (slots == NULL) return scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the slots of %d tokens", f->num_tokens), false;
+  if (slots == NULL) return scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the slots of %d tokens", f->num_tokens);
   for (const run* r = f->runs; r < f->runs + f->num_runs; r++)
     for (int i = 0; i < r->num_rows * r->count; i++) slots[r->first_token + i] = r->first_slot + i / r->count;
   f->host_slots = op_ints(f->s, slots, f->num_tokens);
-  f->host_last_seen = op_ints(f->s, f->last_seen, f->num_tokens);
-  f->host_window_from = op_ints(f->s, f->window_from, f->num_tokens);
   free(slots);
-  return f->s->status == RL_OK;
 }
 
 /* Queries are the first `num_heads` heads of q, keys those of k from `first_key_head` on: both may be one tensor. */
@@ -100,6 +105,7 @@ static mlx_array attend_on_host(forward* f, int layer, mlx_array q, int num_head
   mlx_array* cached = f->cache->layers[layer].arrays;
   host_write(f, &cached[STATE_KEYS], k, first_key_head);
   host_write(f, &cached[STATE_VALUES], v, 0);
+  plan_slots(f);
   if (!attention_plan_tokens(f)) return mlx_array_empty;
   attention_params params = {scale, num_heads, f->cache->model->kv_is_8_bit, window};
   const mlx_array inputs[] = {q, cached[STATE_KEYS], cached[STATE_VALUES], f->host_slots, f->host_last_seen, f->host_window_from};

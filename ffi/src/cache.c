@@ -65,8 +65,12 @@ int32_t rl_cache_free(rl_cache* cache) {
 }
 
 void cache_append_roots(const rl_cache* cache, mlx_vector_array roots) {
-  for (int i = 0; i < 2 * cache->model->num_layers; i++)
-    mlx_vector_array_append_value(roots, cache->layers[i / 2].arrays[i % 2]);
+  for (int i = 0; i < 2 * cache->model->num_layers; i++) {
+    /* Kernels of our own have written where an array lies: it is not new. */
+    bool is_there = false;
+    mlx_array array = cache->layers[i / 2].arrays[i % 2];
+    if (_mlx_array_is_available(&is_there, array) != 0 || !is_there) mlx_vector_array_append_value(roots, array);
+  }
   for (int i = 0; i < cache->num_snapshots; i++) {
     const snapshot* taken = &cache->snapshots[i];
     if (taken->inputs.ctx != NULL) mlx_vector_array_append_value(roots, taken->inputs);

@@ -41,76 +41,89 @@ static bool is_host_linear(scope* s, const linear* l) {
 }
 
 static bool is_host_block(scope* s, mlx_array x, const linear* first, const linear* second) {
-  return s->status == RL_OK && host_ops_available(s) && mlx_array_dtype(x) == MLX_FLOAT32 && is_host_linear(s, first) &&
-         is_host_linear(s, second);
+  return host_ops_available(s) && mlx_array_dtype(x) == MLX_FLOAT32 && is_host_linear(s, first) && is_host_linear(s, second);
 }
 
-/* Adds an input; HOST_NONE when there is none. */
-static int input_of(host_block_op* op, mlx_array array) {
-  if (array.ctx == NULL) return HOST_NONE;
-  op->inputs[op->num_inputs] = array;
-  return op->num_inputs++;
-}
-
-static host_linear linear_of(host_block_op* op, const linear* l) {
-  host_linear h = {.num_parts = l->num_parts, .weights = op->num_inputs};
+static host_linear linear_of(scope* s, const linear* l) {
+  host_linear h = {.num_parts = l->num_parts, .bias = host_tensor_of(s, l->bias).data};
   for (int i = 0; i < l->num_parts; i++) {
     h.parts[i] = matrix_host_weights(&l->parts[i]);
-    input_of(op, l->parts[i].values);
+    h.parts[i].data = host_tensor_of(s, l->parts[i].values).data;
   }
-  h.bias = input_of(op, l->bias);
   return h;
 }
 
-/* Adds the step's scratch as an input: memory that stays for all layers is touched for the first time once a step. */
-static int scratch_of(forward* f, host_block_op* op, size_t num_bytes) {
-  if (f->scratch.ctx == NULL || mlx_array_nbytes(f->scratch) < num_bytes) {
-    uint8_t* data;
-    mlx_array fresh = array_uninitialized((const int[]){(int)(num_bytes / sizeof(float))}, 1, MLX_FLOAT32, &data);
-    if (fresh.ctx == NULL) scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the %zu bytes of a step's scratch", num_bytes);
-    else f->scratch = scope_keep(f->s, fresh);
-  }
-  return input_of(op, f->scratch);
+/* What the step's scratch has to have; it stays for all layers, so that memory is touched for the first time once a step. */
+static mlx_array scratch_of(forward* f, size_t num_bytes) {
+  if (f->scratch.ctx != NULL && mlx_array_nbytes(f->scratch) >= num_bytes) return f->scratch;
+  uint8_t* data;
+  mlx_array fresh = array_uninitialized((const int[]){(int)(num_bytes / sizeof(float))}, 1, MLX_FLOAT32, &data);
+  if (fresh.ctx == NULL) scope_fail(f->s, RL_ERR_MEMORY, "Out of memory for the %zu bytes of a step's scratch", num_bytes);
+  else f->scratch = scope_keep(f->s, fresh);
+  return f->scratch;
 }
 
-static mlx_array host_attention_half(forward* f, const decoder* d, const attention_block* b, int layer, const rope_tables* tables, mlx_array x) {
+/* Once for a model: a step does not look at the weights before it computes with them. */
+static void prepare_attention(forward* f, const decoder* d, attention_block* b, mlx_array x) {
+  scope* s = f->s;
+  b->is_host = is_host_block(s, x, &b->qkv, &b->output) && d->head_dim <= HOST_MAX_HEAD_DIM;
+  if (b->is_host) b->host = (attention_block_params){.eps = d->eps,
+                                     .attention = {scale_of(d, b), d->num_heads, f->cache->model->kv_is_8_bit, b->window},
+                                     .num_kv_heads = d->num_kv_heads,
+                                     .head_dim = d->head_dim,
+                                     .norm = host_tensor_of(s, b->norm),
+                                     .qk_norm = host_tensor_of(s, b->qk_norm),
+                                     .after_norm = host_tensor_of(s, b->after_norm),
+                                     .qkv = linear_of(s, &b->qkv),
+                                     .output = linear_of(s, &b->output)};
+  b->is_prepared = s->status == RL_OK;
+}
+
+static mlx_array host_attention_half(forward* f, const attention_block* b, int layer, const rope_tables* tables, mlx_array x) {
   if (!attention_plan_tokens(f)) return mlx_array_empty;
   mlx_array* cached = f->cache->layers[layer].arrays;
+  rope_tables turns = tables != NULL ? *tables : (rope_tables){0};
   host_block_op op = {.kernel = host_attention_block,
+                      .params = &b->host,
                       .inputs = {x, cached[STATE_KEYS], cached[STATE_VALUES], f->scatter_slots, f->scatter_positions, f->host_last_seen,
-                                 f->host_window_from},
+                                 f->host_window_from, scratch_of(f, attention_block_scratch_bytes(&b->host, f->num_tokens)), turns.cosines,
+                                 turns.sines},
                       .num_inputs = NUM_ATTENTION_INPUTS,
                       .starts_anew = layer > 0 && is_captured(f, layer - 1)};
-  attention_block_params p = {.eps = d->eps, .num_kv_heads = d->num_kv_heads, .head_dim = d->head_dim};
-  p.attention = (attention_params){scale_of(d, b), d->num_heads, f->cache->model->kv_is_8_bit, b->window};
-  p.norm = input_of(&op, b->norm), p.qk_norm = input_of(&op, b->qk_norm), p.after_norm = input_of(&op, b->after_norm);
-  p.cosines = p.sines = HOST_NONE;
-  if (tables != NULL) p.cosines = input_of(&op, tables->cosines), p.sines = input_of(&op, tables->sines), p.rope_dims = rope_dims(tables);
-  p.qkv = linear_of(&op, &b->qkv), p.output = linear_of(&op, &b->output);
-  p.scratch = scratch_of(f, &op, attention_block_scratch_bytes(&p, f->num_tokens));
-  op.params = &p, op.params_bytes = sizeof p;
   return op_host_block(f->s, &op);
 }
 
-static mlx_array host_mlp_half(forward* f, float eps, const mlp_block* b, mlx_array x) {
-  host_block_op op = {.kernel = host_mlp_block, .inputs = {x}, .num_inputs = NUM_MLP_INPUTS};
-  mlp_block_params p = {.eps = eps, .is_gelu = b->is_gelu};
-  p.norm = input_of(&op, b->norm), p.after_norm = input_of(&op, b->after_norm);
-  p.gate_up = linear_of(&op, &b->gate_up), p.down = linear_of(&op, &b->down);
-  p.scratch = scratch_of(f, &op, mlp_block_scratch_bytes(&p, mlx_array_dim(x, 0)));
-  op.params = &p, op.params_bytes = sizeof p;
+static void prepare_mlp(scope* s, float eps, mlp_block* b, mlx_array x) {
+  b->is_host = is_host_block(s, x, &b->gate_up, &b->down);
+  if (b->is_host) b->host = (mlp_block_params){.eps = eps,
+                               .is_gelu = b->is_gelu,
+                               .norm = host_tensor_of(s, b->norm),
+                               .after_norm = host_tensor_of(s, b->after_norm),
+                               .gate_up = linear_of(s, &b->gate_up),
+                               .down = linear_of(s, &b->down)};
+  b->is_prepared = s->status == RL_OK;
+}
+
+static mlx_array host_mlp_half(forward* f, const mlp_block* b, mlx_array x) {
+  host_block_op op = {.kernel = host_mlp_block,
+                      .params = &b->host,
+                      .inputs = {x, scratch_of(f, mlp_block_scratch_bytes(&b->host, mlx_array_dim(x, 0)))},
+                      .num_inputs = NUM_MLP_INPUTS};
   return op_host_block(f->s, &op);
 }
 
 /* ---- either ---- */
 
-mlx_array attention_block_apply(forward* f, const decoder* d, const attention_block* b, int layer, const rope_tables* tables, mlx_array x) {
-  bool is_host = is_host_block(f->s, x, &b->qkv, &b->output) && d->head_dim <= HOST_MAX_HEAD_DIM;
-  return (is_host ? host_attention_half : graph_attention_block)(f, d, b, layer, tables, x);
+mlx_array attention_block_apply(forward* f, const decoder* d, attention_block* b, int layer, const rope_tables* tables, mlx_array x) {
+  if (f->s->status != RL_OK) return mlx_array_empty;
+  if (!b->is_prepared) prepare_attention(f, d, b, x);
+  return b->is_host ? host_attention_half(f, b, layer, tables, x) : graph_attention_block(f, d, b, layer, tables, x);
 }
 
-mlx_array mlp_block_apply(forward* f, float eps, const mlp_block* b, mlx_array x) {
-  return (is_host_block(f->s, x, &b->gate_up, &b->down) ? host_mlp_half : graph_mlp_block)(f, eps, b, x);
+mlx_array mlp_block_apply(forward* f, float eps, mlp_block* b, mlx_array x) {
+  if (f->s->status != RL_OK) return mlx_array_empty;
+  if (!b->is_prepared) prepare_mlp(f->s, eps, b, x);
+  return b->is_host ? host_mlp_half(f, b, x) : graph_mlp_block(f, eps, b, x);
 }
 
 void attention_block_free(attention_block* b) {

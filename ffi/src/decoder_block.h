@@ -4,6 +4,7 @@
 #ifndef ROWLOCK_DECODER_BLOCK_H
 #define ROWLOCK_DECODER_BLOCK_H
 
+#include "cpu/decoder_block.h"
 #include "decoder.h"
 
 /* x + after_norm(output · attention(rope(qk_norm(qkv · norm(x))))). */
@@ -12,6 +13,8 @@ typedef struct attention_block {
   linear qkv, output;
   float scale; /* of the scores; 0: 1 / sqrt(head dim) */
   int window;  /* 0: full attention */
+  bool is_prepared, is_host; /* by the first step; is_host: one operation computes it, from `host` */
+  attention_block_params host;
 } attention_block;
 
 /* x + after_norm(down · gated(gate_up · norm(x))). */
@@ -19,11 +22,13 @@ typedef struct mlp_block {
   mlx_array norm, after_norm;
   linear gate_up, down;
   bool is_gelu; /* the gate's function; else SiLU */
+  bool is_prepared, is_host;
+  mlp_block_params host;
 } mlp_block;
 
-/* x [tokens, hidden] to the same. `tables` NULL: a layer without positions. */
-mlx_array attention_block_apply(forward* f, const decoder* d, const attention_block* b, int layer, const rope_tables* tables, mlx_array x);
-mlx_array mlp_block_apply(forward* f, float eps, const mlp_block* b, mlx_array x);
+/* x [tokens, hidden] to the same; on a CPU x itself may become the result. `tables` NULL: a layer without positions. */
+mlx_array attention_block_apply(forward* f, const decoder* d, attention_block* b, int layer, const rope_tables* tables, mlx_array x);
+mlx_array mlp_block_apply(forward* f, float eps, mlp_block* b, mlx_array x);
 
 void attention_block_free(attention_block* b);
 void mlp_block_free(mlp_block* b);

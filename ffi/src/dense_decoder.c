@@ -48,7 +48,7 @@ mlx_array dense_decoder_hidden(forward* f, const void* model) {
   rope_tables tables = rope_prepare(f, &m->rope);
   mlx_array x = dense_decoder_embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
-    const dense_block* b = &m->blocks[i];
+    dense_block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, b->lacks_positions ? NULL : &tables, x);
     x = mlp_block_apply(f, d->eps, &b->mlp, x);
     capture_layer(f, i, x);

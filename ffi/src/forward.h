@@ -28,7 +28,7 @@ typedef struct forward {
   int32_t* positions; /* of every token */
   const int32_t* last_seen; /* the last position that every token attends to: its own, in a model */
   const int32_t* window_from; /* the position that a sliding window ends at: a token's own, in a model */
-  /* The same for the CPU's attention, and every token's slot: int32 [tokens], made when the first layer asks. */
+  /* The same for the CPU's attention, and the slot of every token that attends: int32 [tokens], made when the first layer asks. */
   mlx_array host_slots, host_last_seen, host_window_from;
   mlx_array token_ids; /* int32 [tokens] */
   mlx_array scatter_slots, scatter_positions; /* where every token's KV goes: int32 [tokens] */

@@ -45,7 +45,7 @@ rope_tables rope_prepare(forward* f, const rope* r);
 /* Rotates [tokens, heads, head dim] in the first `dims` features of each head. */
 mlx_array rope_apply(scope* s, const rope_tables* t, mlx_array x, int head_dim, int dims);
 
-/* Makes what the CPU's attention wants to know of the tokens; false after an error. */
+/* Makes what the CPU's attention wants to know of the tokens beside their slots; false after an error. */
 bool attention_plan_tokens(forward* f);
 
 /* Writes k and v [tokens, kv heads, head dim] at their rows' slots and positions, and attends: q [tokens, heads, head dim] to

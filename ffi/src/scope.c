@@ -30,7 +30,7 @@ void scope_close(scope* s) {
 
 mlx_array scope_keep(scope* s, mlx_array array) {
   if (s->num_arrays == s->max_arrays) {
-    size_t max_arrays = s->max_arrays == 0 ? 1024 : 2 * s->max_arrays;
+    size_t max_arrays = s->max_arrays == 0 ? 64 : 2 * s->max_arrays;
     mlx_array* arrays = realloc(s->arrays, max_arrays * sizeof *arrays);
     if (arrays == NULL) {
       mlx_array_free(array);

@@ -9,7 +9,6 @@
 
 enum { MAX_TOKENS = 70, HIDDEN = 96, HEADS = 6, KV_HEADS = 2, DIM = 16, ROPE_DIMS = 12, WIDTH = 160, NUM_SLOTS = 3, ROOM = 80 };
 enum { QK = HEADS + KV_HEADS, QKV_HEADS = QK + KV_HEADS, CACHE = NUM_SLOTS * KV_HEADS * ROOM * DIM };
-enum { SCRATCH = NUM_ATTENTION_INPUTS, NORM, AFTER_NORM, QK_NORM, COSINES, SINES, BIAS, FIRST_WEIGHTS, SECOND_WEIGHTS = FIRST_WEIGHTS + 3, NUM_INPUTS };
 
 typedef struct variant {
   bool has_after_norm, has_qk_norm, has_rope, has_bias, is_in_place, is_gelu;
@@ -44,24 +43,26 @@ static void plan_tokens(int num_tokens) {
   for (int t = 0; t < num_tokens; t++) slots[t] = t == 0 ? 0 : 2, positions[t] = t == 0 ? 9 : t + 1;
 }
 
-static void make_inputs(host_tensor* inputs, int tokens) {
+static void make_inputs(host_tensor* inputs, int tokens, bool has_rope) {
   host_tensor step = tensor_of(slots, 1, (int[]){tokens}), seen = tensor_of(positions, 1, (int[]){tokens});
   inputs[INPUT_X] = tensor_of(x, 2, (int[]){tokens, HIDDEN});
   inputs[INPUT_KEYS] = tensor_of(keys[0], 4, (int[]){NUM_SLOTS, KV_HEADS, ROOM, DIM});
   inputs[INPUT_VALUES] = tensor_of(values[0], 4, (int[]){NUM_SLOTS, KV_HEADS, ROOM, DIM});
   inputs[INPUT_SLOTS] = step, inputs[INPUT_POSITIONS] = inputs[INPUT_LAST_SEEN] = inputs[INPUT_WINDOW_FROM] = seen;
-  inputs[SCRATCH] = vector_of(scratch, 1 << 20), inputs[NORM] = vector_of(norm, HIDDEN), inputs[AFTER_NORM] = vector_of(after_norm, HIDDEN);
-  inputs[QK_NORM] = tensor_of(qk_norm, 2, (int[]){QK, DIM}), inputs[BIAS] = vector_of(bias, 2 * WIDTH);
-  inputs[COSINES] = vector_of(cosines, MAX_TOKENS * ROPE_DIMS), inputs[SINES] = vector_of(sines, MAX_TOKENS * ROPE_DIMS);
+  inputs[INPUT_ATTENTION_SCRATCH] = vector_of(scratch, 1 << 20);
+  inputs[INPUT_COSINES] = inputs[INPUT_SINES] = (host_tensor){0};
+  if (!has_rope) return;
+  inputs[INPUT_COSINES] = tensor_of(cosines, 4, (int[]){tokens, 1, 2, ROPE_DIMS / 2});
+  inputs[INPUT_SINES] = tensor_of(sines, 4, (int[]){tokens, 1, 2, ROPE_DIMS / 2});
 }
 
+/* A norm's weight, or that a layer has none. */
+static host_tensor weight_of(bool is_there, float* data, int size) { return is_there ? vector_of(data, size) : (host_tensor){0}; }
+
 /* A layer in as many parts as `sizes` has numbers. */
-static host_linear linear_of(host_tensor* inputs, float* data, const int* sizes, int num_parts, int k, int weights, bool has_bias) {
-  host_linear l = {.num_parts = num_parts, .weights = weights, .bias = has_bias ? BIAS : HOST_NONE};
-  for (int i = 0; i < num_parts; data += sizes[i++] * k) {
-    l.parts[i] = (product_weights){.type = WEIGHTS_F32, .n = sizes[i], .k = k};
-    inputs[weights + i] = tensor_of(data, 2, (int[]){sizes[i], k});
-  }
+static host_linear linear_of(float* data, const int* sizes, int num_parts, int k, bool has_bias) {
+  host_linear l = {.num_parts = num_parts, .bias = has_bias ? bias : NULL};
+  for (int i = 0; i < num_parts; data += sizes[i++] * k) l.parts[i] = (product_weights){.type = WEIGHTS_F32, .data = data, .n = sizes[i], .k = k};
   return l;
 }
 
@@ -75,18 +76,18 @@ static void one_norm(host_tensor from, host_tensor weight, float* to) {
 }
 
 /* expected = x + after_norm(second · middle). */
-static void expect_residual(const variant* v, const host_tensor* inputs, int k, bool has_bias) {
+static void expect_residual(const variant* v, int k, bool has_bias) {
   one_product(middle, v->num_tokens, second, HIDDEN, k, has_bias, expected);
   if (v->has_after_norm) {
     memcpy(normed, expected, sizeof normed);
-    one_norm(tensor_of(normed, 2, (int[]){v->num_tokens, HIDDEN}), inputs[AFTER_NORM], expected);
+    one_norm(tensor_of(normed, 2, (int[]){v->num_tokens, HIDDEN}), vector_of(after_norm, HIDDEN), expected);
   }
   for (int i = 0; i < v->num_tokens * HIDDEN; i++) expected[i] = x[i] + expected[i];
 }
 
 static void expect_attention(const variant* v, const host_tensor* inputs, const attention_params* attention) {
   int tokens = v->num_tokens;
-  one_norm(inputs[INPUT_X], inputs[NORM], normed);
+  one_norm(inputs[INPUT_X], vector_of(norm, HIDDEN), normed);
   one_product(normed, tokens, first, QKV_HEADS * DIM, HIDDEN, v->has_bias, wide);
   for (int t = 0; t < tokens; t++) memcpy(heads[0] + t * QK * DIM, wide + t * QKV_HEADS * DIM, QK * DIM * sizeof *wide);
   host_tensor qk = tensor_of(heads[0], 3, (int[]){tokens, QK, DIM}), v_heads = tensor_of(wide, 3, (int[]){tokens, QKV_HEADS, DIM});
@@ -94,7 +95,7 @@ static void expect_attention(const variant* v, const host_tensor* inputs, const 
     one_norm(vector_of(heads[0] + i * DIM, DIM), vector_of(qk_norm + i % QK * DIM, DIM), heads[1] + i * DIM);
   if (v->has_qk_norm) memcpy(heads[0], heads[1], sizeof *heads);
   if (v->has_rope) {
-    host_rope(&(rope_params){ROPE_DIMS}, (const host_tensor[]){qk, inputs[COSINES], inputs[SINES]}, heads[1]);
+    host_rope(&(rope_params){ROPE_DIMS}, (const host_tensor[]){qk, inputs[INPUT_COSINES], inputs[INPUT_SINES]}, heads[1]);
     qk.data = heads[1];
   }
   host_tensor cached_keys = inputs[INPUT_KEYS], cached_values = inputs[INPUT_VALUES];
@@ -104,7 +105,7 @@ static void expect_attention(const variant* v, const host_tensor* inputs, const 
                    values[1]);
   host_attention(attention, (const host_tensor[]){qk, cached_keys, cached_values, inputs[INPUT_SLOTS], inputs[INPUT_POSITIONS], inputs[INPUT_POSITIONS]},
                  middle);
-  expect_residual(v, inputs, HEADS * DIM, v->has_bias);
+  expect_residual(v, HEADS * DIM, v->has_bias);
 }
 
 static void check_output(const char* half, const variant* v, const float* output) {
@@ -113,13 +114,13 @@ static void check_output(const char* half, const variant* v, const float* output
 }
 
 static void test_attention(const variant* v) {
-  host_tensor inputs[NUM_INPUTS + 1];
-  fill_all(), plan_tokens(v->num_tokens), make_inputs(inputs, v->num_tokens);
-  attention_block_params p = {.eps = 1e-5f, .attention = {0.25f, HEADS, false, 11}, .num_kv_heads = KV_HEADS, .head_dim = DIM, .rope_dims = ROPE_DIMS,
-                              .scratch = SCRATCH, .norm = NORM, .qk_norm = v->has_qk_norm ? QK_NORM : HOST_NONE,
-                              .after_norm = v->has_after_norm ? AFTER_NORM : HOST_NONE, .cosines = v->has_rope ? COSINES : HOST_NONE, .sines = SINES};
-  p.qkv = linear_of(inputs, first, (int[]){HEADS * DIM, KV_HEADS * DIM, KV_HEADS * DIM}, 3, HIDDEN, FIRST_WEIGHTS, v->has_bias);
-  p.output = linear_of(inputs, second, (int[]){HIDDEN}, 1, HEADS * DIM, SECOND_WEIGHTS, v->has_bias);
+  host_tensor inputs[NUM_ATTENTION_INPUTS];
+  fill_all(), plan_tokens(v->num_tokens), make_inputs(inputs, v->num_tokens, v->has_rope);
+  attention_block_params p = {.eps = 1e-5f, .attention = {0.25f, HEADS, false, 11}, .num_kv_heads = KV_HEADS, .head_dim = DIM};
+  p.norm = vector_of(norm, HIDDEN), p.after_norm = weight_of(v->has_after_norm, after_norm, HIDDEN);
+  if (v->has_qk_norm) p.qk_norm = tensor_of(qk_norm, 2, (int[]){QK, DIM});
+  p.qkv = linear_of(first, (int[]){HEADS * DIM, KV_HEADS * DIM, KV_HEADS * DIM}, 3, HIDDEN, v->has_bias);
+  p.output = linear_of(second, (int[]){HIDDEN}, 1, HEADS * DIM, v->has_bias);
   expect_attention(v, inputs, &p.attention);
   size_t used = attention_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
   scratch[used] = 17;
@@ -131,16 +132,17 @@ static void test_attention(const variant* v) {
 }
 
 static void test_mlp(const variant* v) {
-  host_tensor inputs[NUM_INPUTS + 1];
-  fill_all(), make_inputs(inputs, v->num_tokens);
-  mlp_block_params p = {.eps = 1e-5f, .is_gelu = v->is_gelu, .scratch = SCRATCH, .norm = NORM, .after_norm = v->has_after_norm ? AFTER_NORM : HOST_NONE};
-  p.gate_up = linear_of(inputs, first, (int[]){WIDTH, WIDTH}, 2, HIDDEN, FIRST_WEIGHTS, v->has_bias);
-  p.down = linear_of(inputs, second, (int[]){HIDDEN}, 1, WIDTH, SECOND_WEIGHTS, false);
-  one_norm(inputs[INPUT_X], inputs[NORM], normed);
+  fill_all();
+  host_tensor inputs[NUM_MLP_INPUTS] = {[INPUT_X] = tensor_of(x, 2, (int[]){v->num_tokens, HIDDEN}), [INPUT_MLP_SCRATCH] = vector_of(scratch, 1 << 20)};
+  mlp_block_params p = {.eps = 1e-5f, .is_gelu = v->is_gelu};
+  p.norm = vector_of(norm, HIDDEN), p.after_norm = weight_of(v->has_after_norm, after_norm, HIDDEN);
+  p.gate_up = linear_of(first, (int[]){WIDTH, WIDTH}, 2, HIDDEN, v->has_bias);
+  p.down = linear_of(second, (int[]){HIDDEN}, 1, WIDTH, false);
+  one_norm(inputs[INPUT_X], p.norm, normed);
   one_product(normed, v->num_tokens, first, 2 * WIDTH, HIDDEN, v->has_bias, wide);
   host_tensor gate_up = tensor_of(wide, 2, (int[]){v->num_tokens, 2 * WIDTH});
   (v->is_gelu ? host_geglu : host_swiglu)("", &gate_up, middle);
-  expect_residual(v, inputs, WIDTH, false);
+  expect_residual(v, WIDTH, false);
   size_t used = mlp_block_scratch_bytes(&p, v->num_tokens) / sizeof *scratch;
   scratch[used] = 17;
   float* output = v->is_in_place ? x : y;

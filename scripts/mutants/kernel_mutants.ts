@@ -28,7 +28,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     replace: "else clear_tokens(cache, slot, cache->lengths[slot],",
     file: "ffi/src/sparse_cache.c",
   },
-  { find: "inputs[l->bias].data + column : NULL", replace: "inputs[l->bias].data : NULL", file: "ffi/src/cpu/decoder_block.c" },
+  { find: "l->bias + column : NULL", replace: "l->bias : NULL", file: "ffi/src/cpu/decoder_block.c" },
 ].map((fault) => ({
   ...fault,
   test: fault.file.includes("decoder_block")

@@ -51,26 +51,25 @@ static void normalize(host_tensor x, const host_tensor* weight, float eps, float
 }
 
 /* y [tokens, out] = residual + linear(x), or linear(x) alone. */
-static void apply(const host_linear* l, const host_tensor* inputs, const float* x, int tokens, const host_tensor* residual, float* y) {
+static void apply(const host_linear* l, const float* x, int tokens, const host_tensor* residual, float* y) {
   int column = 0, out = out_size(l);
   for (int i = 0; i < l->num_parts; i++) {
-    product_weights w = l->parts[i];
-    w.data = inputs[l->weights + i].data;
-    const float* bias = l->bias != HOST_NONE ? (const float*)inputs[l->bias].data + column : NULL;
+    const product_weights* w = &l->parts[i];
+    const float* bias = l->bias != NULL ? l->bias + column : NULL;
     const float* onto = residual != NULL ? (const float*)residual->data + column : NULL;
-    product_onto(&w, x, w.k, tokens, bias, onto, onto != NULL ? residual->strides[0] : 0, y + column, out);
-    column += w.n;
+    product_onto(w, x, w->k, tokens, bias, onto, onto != NULL ? residual->strides[0] : 0, y + column, out);
+    column += w->n;
   }
 }
 
 /* y = x + after_norm(linear(values)); `product` and `normed` [tokens, out] are used where there is a norm. y may be x. */
-static void apply_onto_residual(const host_linear* l, const host_tensor* inputs, const float* values, int after_norm, float eps, float* product,
-                                float* normed, float* y) {
-  const host_tensor* x = &inputs[INPUT_X];
+static void apply_onto_residual(const host_linear* l, const host_tensor* x, const float* values, const host_tensor* after_norm, float eps,
+                                float* product, float* normed, float* y) {
   int tokens = x->shape[0], out = out_size(l);
-  apply(l, inputs, values, tokens, after_norm == HOST_NONE ? x : NULL, after_norm == HOST_NONE ? y : product);
-  if (after_norm == HOST_NONE) return;
-  normalize(matrix_view(product, tokens, out), &inputs[after_norm], eps, normed);
+  bool is_normed = after_norm->data != NULL;
+  apply(l, values, tokens, is_normed ? NULL : x, is_normed ? product : y);
+  if (!is_normed) return;
+  normalize(matrix_view(product, tokens, out), after_norm, eps, normed);
   host_add(NULL, (const host_tensor[]){*x, matrix_view(normed, tokens, out)}, y);
 }
 
@@ -85,10 +84,10 @@ static attention_buffers plan_attention(const attention_block_params* p, size_t 
   return (attention_buffers){
       .normed = take(a, tokens * (size_t)in_size(&p->qkv)),
       .qkv = take(a, tokens * (size_t)out_size(&p->qkv)),
-      .normed_heads = take(a, p->qk_norm != HOST_NONE ? tokens * heads : 0),
-      .turned = take(a, p->cosines != HOST_NONE ? tokens * heads : 0),
+      .normed_heads = take(a, p->qk_norm.data != NULL ? tokens * heads : 0),
+      .turned = take(a, tokens * heads),
       .attended = take(a, tokens * (size_t)in_size(&p->output)),
-      .product = take(a, p->after_norm != HOST_NONE ? tokens * (size_t)out_size(&p->output) : 0),
+      .product = take(a, p->after_norm.data != NULL ? tokens * (size_t)out_size(&p->output) : 0),
   };
 }
 
@@ -102,13 +101,14 @@ size_t attention_block_scratch_bytes(const attention_block_params* p, int num_to
 static host_tensor position_heads(const attention_block_params* p, const host_tensor* inputs, const attention_buffers* b, int tokens) {
   int num = p->attention.num_heads + p->num_kv_heads, dim = p->head_dim;
   host_tensor heads = heads_view(b->qkv, tokens, num, dim, out_size(&p->qkv));
-  if (p->qk_norm != HOST_NONE) {
-    normalize(heads, &inputs[p->qk_norm], p->eps, b->normed_heads);
+  if (p->qk_norm.data != NULL) {
+    normalize(heads, &p->qk_norm, p->eps, b->normed_heads);
     heads = heads_view(b->normed_heads, tokens, num, dim, num * dim);
   }
-  if (p->cosines != HOST_NONE) {
-    rope_params params = {p->rope_dims};
-    host_rope(&params, (const host_tensor[]){heads, inputs[p->cosines], inputs[p->sines]}, b->turned);
+  const host_tensor *cosines = &inputs[INPUT_COSINES], *sines = &inputs[INPUT_SINES];
+  if (cosines->data != NULL) {
+    rope_params params = {2 * cosines->shape[3]};
+    host_rope(&params, (const host_tensor[]){heads, *cosines, *sines}, b->turned);
     heads = heads_view(b->turned, tokens, num, dim, num * dim);
   }
   return heads;
@@ -118,10 +118,10 @@ void host_attention_block(const void* params, const host_tensor* inputs, void* o
   const attention_block_params* p = params;
   const host_tensor *slots = &inputs[INPUT_SLOTS], *positions = &inputs[INPUT_POSITIONS];
   int tokens = inputs[INPUT_X].shape[0], qkv_size = out_size(&p->qkv), num_qk = p->attention.num_heads + p->num_kv_heads;
-  arena scratch = arena_at(inputs[p->scratch].data);
+  arena scratch = arena_at(inputs[INPUT_ATTENTION_SCRATCH].data);
   attention_buffers b = plan_attention(p, (size_t)tokens, &scratch);
-  normalize(inputs[INPUT_X], &inputs[p->norm], p->eps, b.normed);
-  apply(&p->qkv, inputs, b.normed, tokens, NULL, b.qkv);
+  normalize(inputs[INPUT_X], &p->norm, p->eps, b.normed);
+  apply(&p->qkv, b.normed, tokens, NULL, b.qkv);
   host_tensor heads = position_heads(p, inputs, &b, tokens), keys = inputs[INPUT_KEYS], values = inputs[INPUT_VALUES];
   host_tensor new_values = heads_view(b.qkv + num_qk * p->head_dim, tokens, p->num_kv_heads, p->head_dim, qkv_size);
   write_cache_params of_keys = {p->attention.num_heads, p->attention.is_8_bit}, of_values = {0, p->attention.is_8_bit};
@@ -129,7 +129,7 @@ void host_attention_block(const void* params, const host_tensor* inputs, void* o
   host_write_cache(&of_values, (const host_tensor[]){values, new_values, *slots, *positions}, values.data);
   const host_tensor seen[] = {heads, keys, values, *slots, inputs[INPUT_LAST_SEEN], inputs[INPUT_WINDOW_FROM]};
   host_attention(&p->attention, seen, b.attended);
-  apply_onto_residual(&p->output, inputs, b.attended, p->after_norm, p->eps, b.product, b.normed, output);
+  apply_onto_residual(&p->output, &inputs[INPUT_X], b.attended, &p->after_norm, p->eps, b.product, b.normed, output);
 }
 
 /* ---- MLP ---- */
@@ -143,7 +143,7 @@ static mlp_buffers plan_mlp(const mlp_block_params* p, size_t tokens, arena* a) 
       .normed = take(a, tokens * (size_t)in_size(&p->gate_up)),
       .gate_up = take(a, tokens * (size_t)out_size(&p->gate_up)),
       .gated = take(a, tokens * (size_t)in_size(&p->down)),
-      .product = take(a, p->after_norm != HOST_NONE ? tokens * (size_t)out_size(&p->down) : 0),
+      .product = take(a, p->after_norm.data != NULL ? tokens * (size_t)out_size(&p->down) : 0),
   };
 }
 
@@ -156,11 +156,11 @@ size_t mlp_block_scratch_bytes(const mlp_block_params* p, int num_tokens) {
 void host_mlp_block(const void* params, const host_tensor* inputs, void* output) {
   const mlp_block_params* p = params;
   int tokens = inputs[INPUT_X].shape[0];
-  arena scratch = arena_at(inputs[p->scratch].data);
+  arena scratch = arena_at(inputs[INPUT_MLP_SCRATCH].data);
   mlp_buffers b = plan_mlp(p, (size_t)tokens, &scratch);
-  normalize(inputs[INPUT_X], &inputs[p->norm], p->eps, b.normed);
-  apply(&p->gate_up, inputs, b.normed, tokens, NULL, b.gate_up);
+  normalize(inputs[INPUT_X], &p->norm, p->eps, b.normed);
+  apply(&p->gate_up, b.normed, tokens, NULL, b.gate_up);
   host_tensor gate_up = matrix_view(b.gate_up, tokens, out_size(&p->gate_up));
   (p->is_gelu ? host_geglu : host_swiglu)(NULL, &gate_up, b.gated);
-  apply_onto_residual(&p->down, inputs, b.gated, p->after_norm, p->eps, b.product, b.normed, output);
+  apply_onto_residual(&p->down, &inputs[INPUT_X], b.gated, &p->after_norm, p->eps, b.product, b.normed, output);
 }

@@ -32,6 +32,11 @@ host_tensor describe(const mx::array& a) {
   return t;
 }
 
+host_tensor describe_evaluated(mx::array a) {
+  if (a.status() == mx::array::Status::unscheduled) a.eval();
+  return describe(a);
+}
+
 class HostOp : public mx::UnaryPrimitive {
  public:
   HostOp(mx::Stream stream, host_kernel kernel, std::string params, bool is_in_place)
@@ -60,13 +65,12 @@ class HostOp : public mx::UnaryPrimitive {
 
 struct block_task {
   host_kernel kernel;
-  std::string params;
-  std::vector<host_tensor> inputs; /* [0] is what the task before has made */
+  const void* params;
+  host_tensor inputs[HOST_MAX_INPUTS]; /* [0] is what the task before has made */
 };
 
-/* Blocks that follow each other. It only grows: each operation of it runs the tasks up to its own. */
+/* Blocks that follow each other. */
 struct block_chain {
-  mx::array start; /* inputs[0] of the first task */
   std::vector<block_task> tasks;
   std::vector<mx::array> held; /* what the tasks point into */
 };
@@ -74,19 +78,26 @@ struct block_chain {
 /* One operation for a chain of blocks, which costs MLX and the launch as much as one block. */
 class HostBlockOp : public mx::UnaryPrimitive {
  public:
-  HostBlockOp(mx::Stream stream, std::shared_ptr<block_chain> chain)
-      : UnaryPrimitive(stream), chain_(std::move(chain)), num_tasks_(chain_->tasks.size()) {}
+  explicit HostBlockOp(mx::Stream stream) : UnaryPrimitive(stream), chain_(std::make_shared<block_chain>()) {
+    /* Most chains do not outgrow them. */
+    chain_->tasks.reserve(80), chain_->held.reserve(400);
+  }
+
+  void add(const host_block_op& op) {
+    block_task& task = chain_->tasks.emplace_back(block_task{op.kernel, op.params, {}});
+    for (int i = 1; i < op.num_inputs; i++) task.inputs[i] = held(op.inputs[i]);
+  }
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
     if (inputs[0].is_donatable() && inputs[0].flags().row_contiguous) out.copy_shared_buffer(inputs[0]);
     else out.set_data(mx::allocator::malloc(out.nbytes()));
     /* Not by the encoder: it counts what it is given, and from so many tasks on MLX lets the thread that launches wait for the device. The
      * wait bounds the memory of what is in flight, and a block has its scratch in common with the others. */
-    mx::scheduler::enqueue(stream(), [chain = chain_, count = num_tasks_, x = describe(inputs[0]), y = describe(out)]() mutable {
-      for (size_t i = 0; i < count; i++, x = y) {
-        block_task& task = chain->tasks[i];
+    mx::scheduler::enqueue(stream(), [chain = chain_, x = describe(inputs[0]), y = describe(out)]() mutable {
+      for (block_task& task : chain->tasks) {
         task.inputs[0] = x;
-        task.kernel(task.params.data(), task.inputs.data(), y.data);
+        task.kernel(task.params, task.inputs, y.data);
+        x = y;
       }
     });
   }
@@ -95,38 +106,21 @@ class HostBlockOp : public mx::UnaryPrimitive {
 
   const char* name() const override { return "HostBlockOp"; }
 
-  /* The chain, if nothing has been added behind this operation. */
-  std::shared_ptr<block_chain> open_chain() const { return chain_->tasks.size() == num_tasks_ ? chain_ : nullptr; }
-
  private:
+  host_tensor held(mlx_array a) {
+    if (a.ctx == nullptr) return {};
+    const mx::array& array = *static_cast<mx::array*>(a.ctx);
+    chain_->held.push_back(array);
+    return describe_evaluated(array);
+  }
+
   std::shared_ptr<block_chain> chain_;
-  size_t num_tasks_;
 };
 
-/* Room that most chains do not outgrow. */
-constexpr size_t USUAL_TASKS = 80;
-
-/* The chain that ends with `x`; a new one where there is none, or where `x` is computed already. */
-std::shared_ptr<block_chain> chain_of(const mx::array& x, bool starts_anew) {
-  bool is_made = !starts_anew && x.status() == mx::array::Status::unscheduled && x.has_primitive();
-  auto* before = is_made ? dynamic_cast<HostBlockOp*>(&x.primitive()) : nullptr;
-  std::shared_ptr<block_chain> chain = before != nullptr ? before->open_chain() : nullptr;
-  if (chain != nullptr) return chain;
-  chain = std::make_shared<block_chain>(block_chain{x, {}, {}});
-  chain->tasks.reserve(USUAL_TASKS), chain->held.reserve(USUAL_TASKS * HOST_MAX_INPUTS);
-  return chain;
-}
-
-block_task task_of(const host_block_op& op, block_chain& chain) {
-  block_task task = {op.kernel, std::string(static_cast<const char*>(op.params), op.params_bytes), std::vector<host_tensor>(1)};
-  task.inputs.reserve(static_cast<size_t>(op.num_inputs));
-  for (int i = 1; i < op.num_inputs; i++) {
-    mx::array& input = *static_cast<mx::array*>(op.inputs[i].ctx);
-    if (input.status() == mx::array::Status::unscheduled) input.eval();
-    task.inputs.push_back(describe(input));
-    chain.held.push_back(input);
-  }
-  return task;
+/* The operation that will make `x`, if blocks can still join it. */
+HostBlockOp* open_block_op(const mx::array& x) {
+  bool is_made = x.status() == mx::array::Status::unscheduled && x.has_primitive();
+  return is_made ? dynamic_cast<HostBlockOp*>(&x.primitive()) : nullptr;
 }
 
 mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
@@ -166,12 +160,22 @@ mlx_array op_host_block(scope* s, const host_block_op* op) {
   if (s->status != RL_OK) return mlx_array_empty;
   try {
     const mx::array& x = of(op->inputs[0]);
-    std::shared_ptr<block_chain> chain = chain_of(x, op->starts_anew);
-    chain->tasks.push_back(task_of(*op, *chain));
-    auto primitive = std::make_shared<HostBlockOp>(*static_cast<mx::Stream*>(s->stream.ctx), chain);
-    return scope_keep(s, mlx_array{new mx::array(x.shape(), x.dtype(), std::move(primitive), {chain->start})});
+    if (HostBlockOp* open = op->starts_anew ? nullptr : open_block_op(x)) return open->add(*op), op->inputs[0];
+    auto primitive = std::make_shared<HostBlockOp>(*static_cast<mx::Stream*>(s->stream.ctx));
+    primitive->add(*op);
+    return scope_keep(s, mlx_array{new mx::array(x.shape(), x.dtype(), std::move(primitive), {x})});
   } catch (const std::exception& error) {
     scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
     return mlx_array_empty;
+  }
+}
+
+host_tensor host_tensor_of(scope* s, mlx_array array) {
+  if (array.ctx == nullptr || s->status != RL_OK) return {};
+  try {
+    return describe_evaluated(of(array));
+  } catch (const std::exception& error) {
+    scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    return {};
   }
 }

@@ -11,7 +11,7 @@ extern "C" {
 
 #include "../scope.h"
 
-enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 24 };
+enum { HOST_MAX_DIMS = 5, HOST_MAX_INPUTS = 10 };
 
 /* An evaluated input: element (i, j, …) lies at data + i * strides[0] + j * strides[1] + …, counted in elements. */
 typedef struct host_tensor {
@@ -27,9 +27,8 @@ typedef void (*host_kernel)(const void* params, const host_tensor* inputs, void*
 /* A kernel whose output has the shape of inputs[0], and may be its memory. */
 typedef struct host_block_op {
   host_kernel kernel;
-  const void* params;
-  size_t params_bytes;
-  mlx_array inputs[HOST_MAX_INPUTS];
+  const void* params; /* not copied */
+  mlx_array inputs[HOST_MAX_INPUTS]; /* with ctx NULL: a tensor with data NULL */
   int num_inputs;
   bool starts_anew; /* inputs[0] is wanted for itself, not by this operation alone */
 } host_block_op;
@@ -49,10 +48,13 @@ mlx_array op_host(scope* s, host_kernel kernel, const void* params, size_t param
  * made on the same stream. */
 mlx_array op_host_in_place(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs);
 
-/* Joins the operation that has made inputs[0], where that is such a one: a chain of blocks is one operation. The other inputs are no part of
- * MLX's graph: they are evaluated now if they are not, may be changed by the kernel where they lie, and must not be freed before the stream
- * has been waited for. */
+/* Joins the operation that has made inputs[0], where that is such a one: a chain of blocks is one operation, and inputs[0] becomes its result
+ * (unless it `starts_anew`). The other inputs are no part of MLX's graph: they are evaluated now if they are not, and may be changed by the
+ * kernel where they lie. Neither they nor `params` may be freed before the stream has been waited for. */
 mlx_array op_host_block(scope* s, const host_block_op* op);
+
+/* What a kernel sees of the array, evaluated now if it is not; data NULL when ctx is NULL. */
+host_tensor host_tensor_of(scope* s, mlx_array array);
 #else
 /* MLX's own kernels serve everything: it is built for a GPU, or its C++ headers are not at hand. */
 static inline void host_ops_configure(void) {}
@@ -69,6 +71,7 @@ static inline mlx_array op_host_in_place(scope* s, host_kernel kernel, const voi
 static inline mlx_array op_host_block(scope* s, const host_block_op* op) {
   return op_host(s, op->kernel, NULL, 0, NULL, 0, NULL, 0, MLX_FLOAT32);
 }
+static inline host_tensor host_tensor_of(scope* s, mlx_array array) { return (void)s, (void)array, (host_tensor){0}; }
 #endif
 
 #ifdef __cplusplus

@@ -117,7 +117,7 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   if (context.ctx != NULL) context = rms_norm(s, linear_apply(s, &l->fuse, context), l->hidden_norm, l->eps);
   mlx_array x = target_embed(f, d);
   for (int i = 0; i < l->num_blocks; i++) {
-    const block* b = &l->blocks[i];
+    block* b = &l->blocks[i];
     x = op_add(s, x, attention(f, l, b, i, &query_tables, &key_tables, context, rms_norm(s, x, b->attention_norm, l->eps)));
     x = mlp_block_apply(f, l->eps, &b->mlp, x);
   }

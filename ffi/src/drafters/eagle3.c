@@ -156,7 +156,7 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   mlx_array x = op_add(s, e->norm_before_residual ? normed : features, attention(f, e, &e->blocks[0], 0, &tables, op_concatenate(s, both, 2, 1)));
   x = mlp_block_apply(f, e->eps, &e->blocks[0].mlp, x);
   for (int i = 1; i < e->num_blocks; i++) {
-    const block* b = &e->blocks[i];
+    block* b = &e->blocks[i];
     x = op_add(s, x, attention(f, e, b, i, &tables, rms_norm(s, x, b->attention_norm, e->eps)));
     x = mlp_block_apply(f, e->eps, &b->mlp, x);
   }

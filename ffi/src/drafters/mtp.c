@@ -85,7 +85,7 @@ static mlx_array hidden(forward* f, const rl_drafter* d, const draft_inputs* inp
   mlx_array feature = rms_norm(s, inputs->features, m->feature_norm, m->eps);
   mlx_array x = linear_apply(s, &m->join, op_concatenate(s, (const mlx_array[]){embedded, feature}, 2, 1));
   for (int i = 0; i < m->num_blocks; i++) {
-    const block* b = &m->blocks[i];
+    block* b = &m->blocks[i];
     x = op_add(s, x, gated_attention_apply(f, &b->attention, i, &tables, rms_norm(s, x, b->attention_norm, m->eps)));
     x = mlp_block_apply(f, m->eps, &b->mlp, x);
   }

@@ -80,7 +80,7 @@ static mlx_array hidden(forward* f, const void* model) {
   rope_tables full_tables = rope_prepare(f, &m->full_rope), window_tables = rope_prepare(f, &m->window_rope);
   mlx_array x = embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
-    const block* b = &m->blocks[i];
+    block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, b->attention.window > 0 ? &window_tables : &full_tables, x);
     x = mlp_block_apply(f, d->eps, &b->mlp, x);
     capture_layer(f, i, x);

@@ -104,7 +104,7 @@ static mlx_array hidden(forward* f, const void* model) {
   rope_tables tables = rope_prepare(f, &m->rope);
   mlx_array x = embed(f, m, f->token_ids);
   for (int i = 0; i < d->num_layers; i++) {
-    const block* b = &m->blocks[i];
+    block* b = &m->blocks[i];
     x = attention_block_apply(f, d, &b->attention, i, &tables, x);
     x = b->is_sparse ? mixture(f, m, b, x) : mlp_block_apply(f, d->eps, &b->mlp, x);
     capture_layer(f, i, x);
