@@ -28,8 +28,7 @@ const MODEL = {
   kvBits: choice({
     choices: KV_BITS,
     default: "auto",
-    help:
-      "Bits of each number in the KV cache. auto: as computed. 8 takes a quarter of float32's memory and changes texts a little; only on a CPU",
+    help: "Bits of a number in the KV cache. auto: as computed. 8: a quarter of float32's memory, changes texts a little; only on a CPU",
   }),
 } as const;
 
@@ -41,8 +40,7 @@ const MEMORY = {
     min: 0.001,
     max: 100_000,
     unit: "gigabytes",
-    help:
-      "Memory for everything: program, weights, KV, prefixes, a step; short of it, requests wait, and models that are not used are unloaded",
+    help: "Memory for everything: program, weights, KV, prefixes, a step; short of it, requests wait, and unused models are unloaded",
   }),
   idleUnload: amount({
     placeholder: "MINUTES",
@@ -72,7 +70,7 @@ const MEMORY = {
     min: 1,
     max: 100_000_000,
     help:
-      "Size of what --prefix-cache-disk keeps, of all models together; what was not used for longest goes first. Of servers that share it the smallest size counts",
+      "Size of --prefix-cache-disk, all models together; what was unused for longest goes first. Servers that share it take the smallest",
   }),
 } as const;
 
@@ -95,7 +93,7 @@ const ROWS = {
   }),
   batchInvariant: onOff({
     help:
-      "Serve only where a request's text and logprobs are the same bits whatever else runs: on a CPU, where long prompts of Qwen3.5 take longer with it",
+      "Serve only where a request's text and logprobs are the same bits whatever else runs: on a CPU. Long prompts of Qwen3.5 take longer",
   }),
 } as const;
 
@@ -105,14 +103,13 @@ const DRAFTS = {
     placeholder: "PATH",
     default: null,
     defaultText: "the model's own: an MTP head in its checkpoint, or the folder NAME.drafter beside NAME.gguf",
-    help:
-      "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash; beside a quantized model, a CPU holds it in 4 bits. For the default model, a checkout has one in tests/fixtures/drafter/smollm2-135m-instruct-eagle3",
+    help: "Folder with a drafter for the model: an MTP head, EAGLE-3 or DFlash; the README names one for the default model",
   }),
   draftKind: choice({
     choices: ["auto", "ngram", "mtp", "eagle3", "dflash"],
     default: "auto",
     help:
-      "Who drafts beside ngram, which looks up what followed the same words before (auto: any there is); each request takes whoever does best",
+      "Who drafts beside ngram, which looks up what followed the same words before (auto: any there is); a request takes whoever does best",
   }),
   draftTokens: integer({
     placeholder: "TOKENS",

@@ -1,4 +1,4 @@
-/** What `deno task compile` puts into the program besides the source: the native library, perhaps a model, and the facts about the build. */
+/** What `deno task compile` puts into the program besides the source: the native library, perhaps a model, and facts about the build. */
 import { join } from "node:path";
 import type { BundledFile } from "../native/bundled_library.ts";
 

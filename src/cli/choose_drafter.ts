@@ -5,19 +5,19 @@ import { drafterFolderOf, drafterKindOf, findDrafterBeside, findOwnDrafter, load
 import type { LoadedModel } from "../models/loaded_model.ts";
 import type { ServeSettings } from "./arguments.ts";
 import { UsageError } from "./flags.ts";
+import { checkFolder } from "./model_folder.ts";
 
 const KIND_NAMES: Readonly<Record<DrafterKind, string>> = { mtp: "an MTP head", eagle3: "an EAGLE-3 drafter", dflash: "a DFlash drafter" };
 
 export type DraftSettings = Pick<ServeSettings, "noSpeculation" | "draftModel" | "draftKind" | "draftTokens">;
 
 /**
- * What the flags say about drafting for `model`; null: nothing is drafted.
- * @throws {UsageError} when the flags contradict each other.
+ * What the flags, which `checkDraftFlags` has checked, say about drafting for `model`; null: nothing is drafted.
+ * @throws {UsageError} when the model has no drafter of the kind that is asked for.
  * @throws {ModelFileError} when a drafter cannot be read or does not fit the model.
  */
 export function chooseDrafter(model: Pick<LoadedModel, "spec">, settings: DraftSettings): SpeculationOptions | null {
   const { noSpeculation, draftModel, draftKind, draftTokens } = settings;
-  checkDraftFlags(settings);
   if (noSpeculation) return null;
   let drafter: LoadedDrafter | null = null;
   if (draftModel !== null) drafter = loadDrafter(draftModel, model, wantedKind(draftKind));
@@ -37,12 +37,14 @@ function wantedKind(kind: DraftSettings["draftKind"]): DrafterKind | undefined {
  * @throws {UsageError} when the flags contradict each other, or what the drafter's folder holds.
  * @throws {ModelFileError} when there is no such folder, or when it holds no drafter.
  */
-export function checkDraftFlags({ noSpeculation, draftModel, draftKind }: DraftSettings): void {
-  if (draftModel !== null && noSpeculation) throw new UsageError("--draft-model and --no-speculation are both given, expected one of them");
+export function checkDraftFlags(settings: DraftSettings): void {
+  const { draftModel, draftKind } = settings;
+  if (settings.noSpeculation) checkNoDraftFlag(settings);
   if (draftModel !== null && draftKind === "ngram") {
     throw new UsageError(`--draft-kind is "ngram", which needs no weights; found --draft-model ${draftModel} beside it`);
   }
   if (draftModel === null) return;
+  checkFolder(draftModel, "drafter");
   const wanted = wantedKind(draftKind);
   const found = drafterKindOf(draftModel, wanted);
   if (wanted !== undefined && wanted !== found) {
@@ -50,12 +52,27 @@ export function checkDraftFlags({ noSpeculation, draftModel, draftKind }: DraftS
   }
 }
 
-/** What can be told from where the model lies. @param path its folder or `.gguf` file. @throws {UsageError} */
+/** What is drafted with, where nothing is to be drafted. */
+function checkNoDraftFlag({ draftModel, draftKind, draftTokens }: DraftSettings): void {
+  const isGiven = { "--draft-model": draftModel !== null, "--draft-kind": draftKind !== "auto", "--draft-tokens": draftTokens !== null };
+  for (const [flag, given] of Object.entries(isGiven)) {
+    if (given) throw new UsageError(`${flag} and --no-speculation are both given, expected one of them`);
+  }
+}
+
+/**
+ * What can be told from where the model lies.
+ * @param path its folder or `.gguf` file.
+ * @throws {UsageError} when it cannot have a drafter of the kind that is asked for.
+ * @throws {ModelFileError} when the folder beside it holds no drafter.
+ */
 export function checkOwnDrafter(path: string, { noSpeculation, draftModel, draftKind }: DraftSettings): void {
-  if (noSpeculation || draftModel !== null || draftKind === "auto" || draftKind === "ngram") return;
+  if (noSpeculation || draftModel !== null || draftKind === "ngram") return;
   // A checkpoint's own head is of one kind; a .gguf file has none, but there may be a folder beside it.
-  const isPossible = path.endsWith(".gguf") ? exists(join(drafterFolderOf(path), "config.json")) : draftKind === "mtp";
-  if (!isPossible) throw noOwnDrafter(draftKind);
+  const beside = path.endsWith(".gguf") ? drafterFolderOf(path) : null;
+  const isBeside = beside !== null && exists(join(beside, "config.json"));
+  if (isBeside) checkFolder(beside, "drafter");
+  if (draftKind !== "auto" && !isBeside && (beside !== null || draftKind !== "mtp")) throw noOwnDrafter(draftKind);
 }
 
 function noOwnDrafter(kind: string): UsageError {

@@ -42,10 +42,14 @@ const DOCTOR = defineCommand({
 
 const COMPLETIONS = defineCommand({
   name: "completions",
-  summary: "Print a script for tab completion, to be read by the shell's start-up file",
+  summary: "Print a script that makes the Tab key complete commands, flags and their values",
   positionals: [{ name: "SHELL", choices: SHELLS }],
   flags: {},
-  examples: ["rowlock completions bash >> ~/.bash_completion"],
+  examples: [
+    "rowlock completions bash >> ~/.bashrc    # installs it; it works in new shells",
+    "rowlock completions zsh >> ~/.zshrc      # installs it; it works in new shells",
+    "rowlock completions fish > ~/.config/fish/completions/rowlock.fish",
+  ],
   needs: () => [],
   run: (_, [shell]) => Promise.resolve(console.log(completionScript(shell as Shell, COMMANDS))),
 });

@@ -4,14 +4,20 @@ import { type Command, flagName } from "./command.ts";
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
+const ZSH_SETUP = [
+  "#compdef rowlock",
+  "whence compdef >/dev/null || { autoload -U compinit && compinit; }",
+  "autoload -U +X bashcompinit && bashcompinit",
+];
+
 /** A script for the shell: what `rowlock completions SHELL` prints. */
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
   switch (shell) {
     case "bash":
       return bashScript(commands);
     case "zsh":
-      // Zsh runs bash's completions itself, from the same script.
-      return `#compdef rowlock\nautoload -U +X bashcompinit && bashcompinit\n${bashScript(commands)}`;
+      // Zsh runs bash's completions itself, from the same script, once its own are there.
+      return [...ZSH_SETUP, bashScript(commands)].join("\n");
     case "fish":
       return fishScript(commands);
   }

@@ -43,9 +43,9 @@ const WEIGHTS_SHARE = 7 / 8;
 const WORTHWHILE = 3 / 4;
 
 /**
- * The model with its compute type. Weights as they are stored are the fastest everywhere: a step reads all of them, and they are the smallest.
- * Only float32 checkpoints can be made smaller without quantizing them: where memory does not allow them, they become bfloat16. When that does not fit
- * either, the load says what is missing.
+ * The model with its compute type. Weights as they are stored are the fastest everywhere: a step reads all of them, and they are the
+ * smallest. Only float32 checkpoints can be made smaller without quantizing them: where memory does not allow them, they become bfloat16.
+ * When that does not fit either, the load says what is missing.
  */
 export function chooseComputeType(model: LoadedModel, settings: ComputeTypeSettings): TypedModel {
   const typed = chooseWeights(model, settings);

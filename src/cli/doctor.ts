@@ -5,6 +5,7 @@ import { DEFAULT_MODEL } from "../hub/default_model.ts";
 import { NativeLibrary } from "../native/library.ts";
 import { type Bundle, readBundle } from "./bundle.ts";
 import { libraryPath } from "./library_path.ts";
+import { sizeText } from "./size_text.ts";
 import { VERSION } from "./version.ts";
 
 /** One thing that is looked at. Its text says what was found; an error, what is wrong. */
@@ -59,8 +60,8 @@ function describeProgram(bundle: Bundle | null): string {
 
 function describeMemory(): string {
   const { total, available } = Deno.systemMemoryInfo();
-  const text = `${gigabytes(available)} of ${gigabytes(total)} free`;
-  if (available < MIN_MEMORY_BYTES) throw new Error(`${text}; the default model needs about ${gigabytes(MIN_MEMORY_BYTES)}`);
+  const text = `${sizeText(available)} of ${sizeText(total)} free`;
+  if (available < MIN_MEMORY_BYTES) throw new Error(`${text}; the default model needs about ${sizeText(MIN_MEMORY_BYTES)}`);
   return text;
 }
 
@@ -101,12 +102,12 @@ function details(parts: readonly string[]): string {
 async function describeModel(bundle: Bundle | null): Promise<string> {
   const path = join(cacheFolder(), "models", DEFAULT_MODEL.fileName);
   const bytes = await fileBytes(path);
-  if (bytes === DEFAULT_MODEL.memberBytes) return `${path}, ${megabytes(bytes)}`;
+  if (bytes === DEFAULT_MODEL.memberBytes) return `${path}, ${sizeText(bytes)}`;
   if (bytes !== null) {
     throw new Error(`${path} has ${bytes} bytes, expected ${DEFAULT_MODEL.memberBytes}: it is fetched again at the next start`);
   }
   if (bundle?.facts.model) return `${bundle.facts.model.name} is inside the program; it is unpacked at the first start`;
-  return `the default model is not here yet; the first start fetches it (${megabytes(DEFAULT_MODEL.memberBytes)})`;
+  return `the default model is not here yet; the first start fetches it (${sizeText(DEFAULT_MODEL.memberBytes)})`;
 }
 
 /** A port that is taken, by Rowlock too, is one that another server cannot have. */
@@ -139,12 +140,4 @@ async function fileBytes(path: string): Promise<number | null> {
     if (error instanceof Deno.errors.NotFound) return null;
     throw error;
   }
-}
-
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(1)} GB`;
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.round(bytes / 1e6)} MB`;
 }

@@ -1,12 +1,12 @@
 /** From what `--model` names to a checkpoint that is read and checked. */
 import { DEFAULT_MODEL, ensureDefaultModel } from "../hub/default_model.ts";
-import { fetchModel } from "../hub/fetch_model.ts";
 import { HubError } from "../hub/hub_error.ts";
 import { formatReference, parseModelReference } from "../hub/model_reference.ts";
 import type { Progress } from "../hub/progress.ts";
 import { loadModel } from "../models/checkpoint.ts";
 import type { LoadedModel } from "../models/loaded_model.ts";
 import { bundledModel } from "./bundle.ts";
+import { fetchFromHub } from "./hub_fetch.ts";
 import { unwrapFolder } from "./unwrap_folder.ts";
 
 /** A model on this machine. */
@@ -30,11 +30,17 @@ function modelNameOf(fileName: string): string {
   return fileName.replace(/\.[^.]+\.gguf$/, "");
 }
 
-/** @throws {Error} for a file or folder that is not there: that can be told before anything else is done. */
+/** @throws {Error} for a file or folder that is not there or holds no model: that can be told before anything else is done. */
 export function checkModelName(name: string | null): void {
-  const missing = isDefaultModel(name) ? null : missingPath(name!);
-  if (missing === null) return;
+  if (isDefaultModel(name)) return;
+  const missing = missingPath(name!);
+  if (missing === null) return checkPath(name!);
   throw new Error(`There is no file or folder ${missing}; a model is a .gguf file, a folder with config.json, or org/name of the hub`);
+}
+
+function checkPath(name: string): void {
+  const reference = parseModelReference(name);
+  if (reference.type === "path") unwrapFolder(reference.path);
 }
 
 function missingPath(name: string): string | null {
@@ -55,7 +61,7 @@ export async function findModel(name: string | null, progress: Progress): Promis
   const reference = parseModelReference(name!);
   if (reference.type === "path") return { path: unwrapFolder(reference.path), id: null };
   try {
-    return { path: await fetchModel(reference, { progress }), id: formatReference(reference) };
+    return { path: await fetchFromHub(reference, { progress }), id: formatReference(reference) };
   } catch (error) {
     if (!(error instanceof HubError) || !error.isUnreachable) throw error;
     throw new HubError(`${error.message}; without a network, name a model that is on this machine (rowlock list)`, true);

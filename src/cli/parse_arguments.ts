@@ -94,7 +94,7 @@ function readArguments(
   );
   try {
     const parsed = parseArgs({
-      args: [...args],
+      args: joinNumbers(args, options.filter(([, { type }]) => type === "string").map(([name]) => `--${name}`)),
       options: { ...Object.fromEntries(options), ...switches },
       allowPositionals: true,
       strict: true,
@@ -104,11 +104,29 @@ function readArguments(
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const unknown = /^Unknown option '(--?[^']*)'/.exec(error.message)?.[1];
-    if (unknown === undefined) throw new UsageError(firstSentence(error.message));
+    if (unknown === undefined) throw new UsageError(missingValue(error.message, args) ?? firstSentence(error.message));
     const names = [...options, ...Object.entries(switches)].map(([name]) => `--${name}`);
     const typed = asTyped(unknown, args);
     throw new UsageError(`Unknown flag ${typed} of ${command}${didYouMean(typed.replace(/^-(?=[^-]{2})/, "--"), names)}`);
   }
+}
+
+/** `--port -1` as `--port=-1`: to Node a value with a dash before it looks like the next flag, and its range would not be told. */
+function joinNumbers(args: readonly string[], names: readonly string[]): string[] {
+  const end = args.indexOf("--");
+  const flags = end < 0 ? args : args.slice(0, end);
+  const isJoined = (index: number): boolean => /^-[\d.]/.test(flags[index] ?? "") && names.includes(flags[index - 1] ?? "");
+  const joined = flags.flatMap((arg, index) => isJoined(index) ? [] : isJoined(index + 1) ? [`${arg}=${flags[index + 1]}`] : [arg]);
+  return end < 0 ? joined : [...joined, ...args.slice(end)];
+}
+
+/** A flag at the end, or right before the next one; null when Node's message tells something else. */
+function missingValue(message: string, args: readonly string[]): string | null {
+  const [, name, fault] = /^Option '(--\S+?)(?: <value>)?' argument (missing|is ambiguous)/.exec(message) ?? [];
+  if (name === undefined) return null;
+  if (fault === "missing") return `${name} has no value`;
+  const next = args.find((arg, index) => args[index - 1] === name && arg.startsWith("-"));
+  return `${name} has no value; found ${next} behind it (if that is the value, write ${name}=${next})`;
 }
 
 /** With one dash, every letter is a flag to Node: of `-port` it tells no more than `-p`. */

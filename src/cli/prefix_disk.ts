@@ -13,8 +13,9 @@ const DEFAULT_MB = 4096;
 const READ_ONLY = "EROFS";
 
 /**
- * Makes the folder, for this user alone, and sees whether it may be written; null when none is named, and, with a warning, when it cannot be had
- * for a reason that may pass, like a disk that is full. (One that is there and cannot be written for such a reason is told by whoever uses it.)
+ * Makes the folder, for this user alone, and sees whether it may be written; null when none is named, and, with a warning, when it cannot
+ * be had for a reason that may pass, like a disk that is full. (One that is there and cannot be written for such a reason is told by its
+ * user.)
  * @throws {UsageError | Error} with one line that says what is wrong with it: rights, its owner, or that it is no folder.
  */
 export async function makePrefixDisk(

@@ -1,7 +1,7 @@
 /** The command `pull`: brings models of the hub into the cache that Python's tools share. */
-import { fetchModel } from "../hub/fetch_model.ts";
 import { parseModelReference } from "../hub/model_reference.ts";
 import { UsageError } from "./flags.ts";
+import { fetchFromHub } from "./hub_fetch.ts";
 import { describeServable } from "./servable.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
@@ -14,7 +14,7 @@ export async function pull(names: readonly string[]): Promise<void> {
   });
   const progress = new TerminalProgress();
   for (const reference of references) {
-    const path = await fetchModel(reference, { progress, isUpdate: true });
+    const path = await fetchFromHub(reference, { progress, isUpdate: true });
     const servable = describeServable(path);
     if (!servable.isServable) progress.note(`${reference.repository} cannot be served: ${servable.text}`);
     console.log(path);

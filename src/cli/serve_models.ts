@@ -21,8 +21,8 @@ export interface ModelGround {
 }
 
 /**
- * Every model is fetched where it is missing, read and checked before the server starts: what is listed can be served, and no request has to
- * wait for a download.
+ * Every model is fetched where it is missing, read and checked before the server starts: what is listed can be served, and no request waits
+ * for a download.
  * @throws {UsageError | Error} when one of them cannot be had.
  */
 export async function serveModels(settings: ServeSettings, { libraryPath, isGpu, memoryBytes }: ModelGround): Promise<PoolMember[]> {

@@ -1,4 +1,5 @@
-/** Bytes for people: `98 MB`, `1.2 GB`. */
+/** Bytes for people, wherever they are told: `98 MB`, `1.2 GB`; what is there has 1 MB at least. */
 export function sizeText(numBytes: number): string {
-  return numBytes < 1e9 ? `${Math.ceil(numBytes / 1e6)} MB` : `${(numBytes / 1e9).toFixed(1)} GB`;
+  const numMegabytes = Math.round(numBytes / 1e6);
+  return numMegabytes < 1000 ? `${numBytes > 0 ? Math.max(1, numMegabytes) : 0} MB` : `${(numBytes / 1e9).toFixed(1)} GB`;
 }

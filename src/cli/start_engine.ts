@@ -51,7 +51,7 @@ export async function startEngine(loaded: LoadedModel, settings: EngineSettings,
   }
   const note = contextNote(loaded, settings);
   if (note !== null) say(note);
-  const weights = `${(engine.facts.weightBytes / 1e6).toFixed(0)} MB of weights`;
+  const weights = `${sizeText(engine.facts.weightBytes)} of weights`;
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const drafters = speculation === null ? "no drafts" : `drafts by ${engine.facts.draftKinds?.join(" or ")}`;
   warnOfDraftFailures(engine, say);

@@ -36,7 +36,7 @@ export class HealthWatch {
   }
 }
 
-/** Ends the process when the server at `url` has lost its engine for good: the supervisor starts another one. Returns a function that ends the watch. */
+/** Ends the process when the server at `url` has lost its engine for good: the supervisor starts another one. Gives what ends the watch. */
 export function watchHealth(url: string): () => void {
   const watch = new HealthWatch({
     isHealthy: () => fetch(`${url}/health`, { signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) }).then(drained, () => false),

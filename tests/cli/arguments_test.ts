@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import type { ServeSettings } from "../../src/cli/arguments.ts";
 import { flagName, usageLine } from "../../src/cli/command.ts";
 import { COMMANDS, DEFAULT_COMMAND } from "../../src/cli/commands.ts";
@@ -97,6 +97,46 @@ Deno.test("a value outside its domain is refused with the flag, the value and wh
   for (const [flag, value, message] of cases) assertThrows(() => parseArguments([`${flag}=${value}`]), UsageError, message);
 });
 
+/** `help serve`, or what is wrong with the arguments. */
+function outcome(...args: string[]): string {
+  try {
+    const invocation = parseArguments(args);
+    return `${describe(invocation)} ${JSON.stringify(invocation.kind === "run" ? invocation.settings : null)}`;
+  } catch (error) {
+    return (error as UsageError).message;
+  }
+}
+
+Deno.test("a number below zero is a value, with a space as with an equals sign, and every flag for numbers tells its range", () => {
+  let numRanges = 0;
+  for (const command of COMMANDS) {
+    const places = command.positionals.map(({ name, choices }) => choices?.[0] ?? name);
+    for (const key of Object.keys(command.flags).filter((key) => !command.flags[key]!.isSwitch)) {
+      const flag = `--${flagName(key)}`;
+      for (const value of ["-1", "-.5", "-1e9"]) {
+        const found = outcome(command.name, ...places, flag, value);
+        assertEquals(found, outcome(command.name, ...places, `${flag}=${value}`));
+        if (!/expected .* from /.test(outcome(command.name, ...places, `${flag}=many`))) continue;
+        numRanges++;
+        assertMatch(found, new RegExp(`^${flag} is "${value}", expected [a-z ]+ from [\\d.]+ to \\d+$`));
+      }
+    }
+  }
+  assert(numRanges >= 3 * 20, `${numRanges}`);
+});
+
+Deno.test("a flag without its value is named, with what stands in the value's place", () => {
+  const cases: [string[], string][] = [
+    [["--port"], "--port has no value"],
+    [["--port", "1", "--port"], "--port has no value"],
+    [["--port", "--model", "x"], "--port has no value; found --model behind it (if that is the value, write --port=--model)"],
+    [["--api-key", "a", "--api-key", "-b"], "--api-key has no value; found -b behind it (if that is the value, write --api-key=-b)"],
+    [["--", "--port", "-1"], 'Unexpected argument "--port"; serve takes no arguments'],
+  ];
+  for (const [args, message] of cases) assertEquals(assertThrows(() => parseArguments(args), UsageError).message, message);
+  assertEquals(settingsOf("--api-key=-b", "--api-key", "-1").apiKey, ["-b", "-1"]);
+});
+
 Deno.test("origins and host names that no browser sends are refused, with the one that was meant", () => {
   const cases = [
     ["--allow-origin", "notaorigin", "expected * or an origin such as http://localhost:3000"],
@@ -160,13 +200,28 @@ Deno.test("the help fits into 100 columns, groups the flags, names each once, an
     const flags = lines.flatMap((line) => /^ {2}(--[\w-]+)/.exec(line)?.[1] ?? []);
     assertEquals(flags.toSorted(), Object.keys(command.flags).map((key) => `--${flagName(key)}`).toSorted());
     for (const example of command.examples) {
-      const [program, ...args] = example.replace(/ >> .*/, "").replace(/"[^"]*"/, "text").split(" ");
+      const [program, ...args] = example.replace(/ >>? .*/, "").replace(/"[^"]*"/, "text").split(" ");
       assertEquals([program, describe(parseArguments(args))], ["rowlock", `run ${command.name}`]);
       assertEquals(lines.includes(`  ${example}`), true);
     }
   }
   const titles = commandHelp(DEFAULT_COMMAND).split("\n").filter((line) => /^\w[\w ]*:$/.test(line));
   assertEquals(titles, ["Model:", "Memory:", "Rows and prompts:", "Drafts:", "Network:", "Limits and logs:", "Examples:"]);
+});
+
+Deno.test("every help fits into one line of 140 columns, and so does every line of the command line's source", async () => {
+  for (const { flags, summary } of COMMANDS) {
+    assertEquals([summary, ...Object.values(flags).map(({ help }) => help)].filter((text) => text.length > 140), []);
+  }
+  const long: string[] = [];
+  const look = async (folder: string): Promise<void> => {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      if (isDirectory) await look(`${folder}/${name}`);
+      else long.push(...(await Deno.readTextFile(`${folder}/${name}`)).split("\n").filter((line) => line.length > 140));
+    }
+  };
+  await look(new URL("../../src/cli", import.meta.url).pathname);
+  assertEquals(long, []);
 });
 
 Deno.test("help is a command too, and a slip of the finger is answered with what was meant", () => {

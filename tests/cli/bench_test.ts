@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { caseKey, median, report } from "../../src/cli/bench/report.ts";
+import { caseKey, LEGEND, median, report } from "../../src/cli/bench/report.ts";
 import { describeServer } from "../../src/cli/bench/describe_server.ts";
 import { type BenchServer, timeStream } from "../../src/cli/bench/stream_client.ts";
 import { UsageError } from "../../src/cli/flags.ts";
@@ -37,6 +37,20 @@ Deno.test("the table shows medians over runs and rows", () => {
     { tokensPerSecond: 10 * index + 5, ttftMs: [5, 7] },
   ]]));
   assertStringIncludes(report([server], [2], samples), "| rowlock | 2 | 2.5 | 4 | 12.5 | 4 | 22.5 | 4 |");
+});
+
+Deno.test("every column of the table, and every way of sampling, is explained below it", () => {
+  const [head = ""] = report([], [], new Map()).split("\n");
+  const titles = head.split("|").map((cell) => cell.trim()).filter((cell) => cell !== "");
+  const names = new Set(titles.flatMap((title) => MODES.some((mode) => title.startsWith(mode)) ? title.split(" ") : [title]));
+  assertEquals(names, new Set(["server", "rows", "greedy", "tok/s", "TTFT ms", "shared", "distinct"]));
+  for (const name of names) assertMatch(LEGEND, new RegExp(`^${name} +[a-z]`, "m"));
+});
+
+Deno.test("a server that runs and a model to start one with are a contradiction", async () => {
+  const { code, stderr } = await runMain("bench", "--url", "http://127.0.0.1:1", "--model", "x");
+  assertEquals(code, 2);
+  assertMatch(stderr, /--url and --model are both given, expected one of them/);
 });
 
 Deno.test("greedy rows are greedy, shared rows equal and distinct rows all different", () => {

@@ -16,7 +16,9 @@ function fixture(path: string): string {
 function chosen(model: string, ...args: string[]): SpeculationOptions | null {
   const invocation = parseArguments(["serve", ...args]);
   if (invocation.kind !== "run") throw new Error(`expected a command to run, found ${invocation.kind}`);
-  return chooseDrafter(loadModel(fixture(model)), invocation.settings as unknown as DraftSettings);
+  const settings = invocation.settings as unknown as DraftSettings;
+  checkDraftFlags(settings);
+  return chooseDrafter(loadModel(fixture(model)), settings);
 }
 
 Deno.test("a model without a head of its own drafts by prompt lookup, with the number of tokens that is asked for", () => {
@@ -46,7 +48,33 @@ Deno.test("flags that contradict each other are refused", () => {
   assertThrows(() => chosen(model, "--draft-kind", "eagle3"), UsageError, '"eagle3", and the model has no such drafter of its own');
   assertThrows(() => chosen(model, "--draft-kind", "mtp"), UsageError, "no such drafter of its own");
   assertThrows(() => chosen(model, "--draft-kind", "ngram", "--draft-model", "x"), UsageError, "needs no weights");
-  assertThrows(() => chosen(model, "--no-speculation", "--draft-model", "x"), UsageError, "expected one of them");
+  for (const flag of ["--draft-model=x", "--draft-kind=ngram", "--draft-kind=mtp", "--draft-tokens=3"]) {
+    const { message } = assertThrows(() => chosen(model, "--no-speculation", flag), UsageError);
+    assertEquals(message, `${flag.split("=")[0]} and --no-speculation are both given, expected one of them`);
+  }
+});
+
+Deno.test("a folder without config or weights is read as a drafter, says what one needs, and is told before the model is read", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const beside = join(folder, "model.drafter");
+    Deno.mkdirSync(beside);
+    const needs = "a drafter's folder has config.json and model*.safetensors";
+    const check = (): void => checkDraftFlags({ noSpeculation: false, draftModel: beside, draftKind: "auto", draftTokens: null });
+    const own = (draftKind: DraftSettings["draftKind"]): void =>
+      checkOwnDrafter(join(folder, "model.gguf"), { noSpeculation: false, draftModel: null, draftKind, draftTokens: null });
+    const empty = assertThrows(check, ModelFileError).message;
+    assertEquals(empty, `Cannot use ${beside} as a drafter: it has no config.json and no model*.safetensors; ${needs}; found nothing`);
+    // Nothing says that such a folder is meant.
+    own("auto");
+    Deno.writeTextFileSync(join(beside, "config.json"), '{"model_type": "eagle3"}');
+    const half = `Cannot use ${beside} as a drafter: it has no model*.safetensors; ${needs}; found config.json`;
+    assertEquals(assertThrows(check, ModelFileError).message, half);
+    for (const kind of ["auto", "eagle3"] as const) assertEquals(assertThrows(() => own(kind), ModelFileError).message, half);
+    own("ngram");
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });
 
 Deno.test("a drafter's folder that is not there, or holds another kind, is told without the model", () => {

@@ -1,7 +1,8 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { defineCommand } from "../../src/cli/command.ts";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { completionScript, SHELLS } from "../../src/cli/completions.ts";
+import { commandHelp } from "../../src/cli/help.ts";
 import { choice, onOff, text } from "../../src/cli/flags.ts";
 
 const START = defineCommand({
@@ -54,7 +55,18 @@ Deno.test("fish learns every command, flag and value, and apostrophes do not end
   assertStringIncludes(script, `'__fish_seen_subcommand_from pick' -f -a 'heads tails'`);
 });
 
+Deno.test("the help has one line for each shell that puts the script where the shell reads it", () => {
+  const help = commandHelp(COMMANDS.find(({ name }) => name === "completions")!);
+  for (const shell of SHELLS) {
+    const lines = help.split("\n").filter((line) => line.startsWith(`  rowlock completions ${shell} >`));
+    assertEquals([lines.length, /> ~\/\S+( +#.*)?$/.test(lines[0]!)], [1, true]);
+  }
+});
+
 Deno.test("every shell's script names every command that there is", () => {
   for (const shell of SHELLS) for (const { name } of COMMANDS) assertStringIncludes(completionScript(shell, COMMANDS), name);
-  assertEquals(completionScript("zsh", COMMANDS).split("\n")[0], "#compdef rowlock");
+  const zsh = completionScript("zsh", COMMANDS).split("\n");
+  assertEquals(zsh[0], "#compdef rowlock");
+  // A start-up file need not have set up zsh's own completion, on which that for bash's scripts stands.
+  assertMatch(zsh[1]!, /\bcompinit\b/);
 });

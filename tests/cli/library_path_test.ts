@@ -14,7 +14,7 @@ async function withLibrary<T>(path: string, body: () => Promise<T>): Promise<T> 
   }
 }
 
-Deno.test("a library that is named and not there is told by its variable, and never with the way to build one in a program that has its own", async () => {
+Deno.test("a library that is named and not there is told by its variable, and a program that has its own never tells how to build one", async () => {
   const bundle = { folder: "inside", facts: { libraryFiles: [] } } as unknown as Bundle;
   const cases = [
     [bundle, "to use the one inside the program"],

@@ -24,7 +24,10 @@ Deno.test("--log-format json writes an object a request, with its times; text wr
   const lines = await logOf("--log-format", "text", "--log-level", "info");
   assertMatch(
     lines[0]!,
-    /^\d\d:\d\d:\d\d {2}POST {2}\/v1\/completions {2}200 {2}\d+ ms {2}prompt 3 {2}generated 4 {2}queue \d+ ms {2}prefill \d+ ms {2}decode \d+ ms {2}[\d.]+ tok\/s {2}own-id$/,
+    new RegExp(
+      "^\\d\\d:\\d\\d:\\d\\d {2}POST {2}/v1/completions {2}200 {2}\\d+ ms {2}prompt 3 {2}generated 4 {2}" +
+        "queue \\d+ ms {2}prefill \\d+ ms {2}decode \\d+ ms {2}[\\d.]+ tok/s {2}own-id$",
+    ),
   );
   assertMatch(lines[1]!, / {2}422 {2}\d+ ms {2}out_of_range {2}own-id$/);
 });

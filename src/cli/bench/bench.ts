@@ -6,7 +6,7 @@ import type { SettingsOf } from "../command.ts";
 import { integer, text, texts, UsageError } from "../flags.ts";
 import { type ChildServer, startChildServer } from "./child_server.ts";
 import { describeServer } from "./describe_server.ts";
-import { caseKey, report, type Sample } from "./report.ts";
+import { caseKey, LEGEND, report, type Sample } from "./report.ts";
 import { type BenchServer, timeStream } from "./stream_client.ts";
 import { type Mode, MODES, requestBody } from "./workload.ts";
 
@@ -24,6 +24,7 @@ export type BenchSettings = SettingsOf<typeof BENCH_FLAGS>;
 /** Prints the table. @throws {UsageError | Error} when a number is wrong, or a server cannot be had or answers with an error. */
 export async function bench(settings: BenchSettings): Promise<void> {
   const rows = parseRows(settings.rows);
+  if (settings.url !== null && settings.model !== null) throw new UsageError("--url and --model are both given, expected one of them");
   const own = await startOwn(settings, Math.max(...rows));
   try {
     const servers = [
@@ -31,7 +32,8 @@ export async function bench(settings: BenchSettings): Promise<void> {
       ...await Promise.all(settings.peer.map((url) => describeServer("--peer", url))),
     ];
     const samples = await runAll(servers, rows, settings);
-    console.log(`${settings.tokens} tokens each, median of ${settings.repeats}\n\n${report(servers, rows, samples)}`);
+    const what = `${settings.tokens} tokens each, ${settings.repeats === 1 ? "one run" : `medians of ${settings.repeats} runs`}`;
+    console.log(`${what}\n\n${report(servers, rows, samples)}\n\n${LEGEND}`);
   } finally {
     await own.stop();
   }

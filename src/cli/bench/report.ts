@@ -13,6 +13,15 @@ export function caseKey(server: BenchServer, mode: Mode, numRows: number): strin
   return `${server.name}\n${mode}\n${numRows}`;
 }
 
+/** What the columns say; below the table. */
+export const LEGEND = `server   rowlock, or the URL of a --peer
+rows     requests that run at once
+tok/s    tokens a second of all rows together, from the first request to the last token, prompts included
+TTFT ms  milliseconds from a request to its first token
+greedy   temperature 0 in all rows
+shared   all rows sampled with the same settings
+distinct every row with other settings and a seed of its own`;
+
 /** Markdown: a line for each server and number of rows, medians over all runs. */
 export function report(servers: readonly BenchServer[], rows: readonly number[], samples: ReadonlyMap<string, readonly Sample[]>): string {
   const head = [

@@ -1,6 +1,7 @@
 /** A conversation at a terminal: read, do or ask, show, until there is no more. */
 import { type AskModel, ChatError, type ChatMessage } from "./chat_client.ts";
-import { ChatSettings, SettingError } from "./chat_settings.ts";
+import { didYouMean } from "../did_you_mean.ts";
+import { ChatSettings, SETTING_NAMES, SettingError, wantedValue } from "./chat_settings.ts";
 import { type ChatTerminal, INTERRUPTED } from "./chat_terminal.ts";
 
 const PROMPT = ">>> ";
@@ -13,10 +14,14 @@ const HELP = `/set NAME VALUE   a setting of the answers, as /set temperature 0.
 /unset NAME       back to the model's own
 /system TEXT      instructions for the model; /system alone takes them away
 /clear            forget the conversation
-/bye              end (Ctrl-D too)
+/bye              end (/quit, /exit and Ctrl-D too)
 ${QUOTES}               begins and ends a text of several lines
 Ctrl-C            stops an answer
 `;
+
+const COMMANDS = ["help", "set", "unset", "system", "clear", "bye", "quit", "exit"];
+/** Whatever stands behind it. */
+const END = /^\/(bye|quit|exit)(\s|$)/;
 
 const BEGIN_ANEW = "/clear begins a new conversation";
 
@@ -24,6 +29,12 @@ export interface ChatLoopOptions {
   readonly system: string | null;
   /** What `/set` shows at the beginning. @default nothing */
   readonly settings?: Readonly<Record<string, unknown>>;
+}
+
+/** What to do in place of a command that there is not: a setting wants /set before it. */
+function meantCommand(name: string): string {
+  if (SETTING_NAMES.includes(name)) return `; there is ${wantedValue(name)}`;
+  return didYouMean(`/${name}`, COMMANDS.map((command) => `/${command}`)) || "; /help shows all";
 }
 
 /** Text between quotes is never a command. */
@@ -56,7 +67,7 @@ export class ChatLoop {
     let wasInterrupted = false;
     while (true) {
       const text = await this.#readMessage();
-      if (text === null || text === "/bye" || text === "/exit") return;
+      if (text === null || typeof text === "string" && END.test(text)) return;
       if (text === INTERRUPTED) {
         if (wasInterrupted) return;
         wasInterrupted = true;
@@ -105,16 +116,18 @@ export class ChatLoop {
       case "set":
         return this.#set(rest);
       case "unset":
-        this.settings.unset(rest.trim());
+        if (rest === "") throw new SettingError(`/unset NAME needs a name; set now:\n${this.#describeSettings().trimEnd()}`);
+        this.settings.unset(rest);
         return "";
       case "system":
         this.#system = rest === "" ? null : rest;
         return "";
       case "clear":
+        if (rest !== "") throw new SettingError(`/clear takes nothing behind it and forgets the whole conversation; found "${rest}"`);
         this.#history = [];
         return "";
       default:
-        throw new SettingError(`There is no command /${name}; /help shows all`);
+        throw new SettingError(`There is no command /${name}${meantCommand(name)}`);
     }
   }
 
@@ -124,7 +137,7 @@ export class ChatLoop {
       this.settings.set(name, value.trim());
       return "";
     }
-    if (rest.trim() !== "") throw new SettingError(`/set ${rest.trim()} has no value; /set NAME VALUE`);
+    if (rest !== "") throw new SettingError(`/set ${rest} has no value; write ${wantedValue(rest.split(/[=:]/)[0]!)}`);
     return this.#describeSettings();
   }
 

@@ -1,5 +1,6 @@
 /** What `/set` may change: the fields of a request that shape an answer. */
 import type { LoadedModel } from "../../models/loaded_model.ts";
+import { didYouMean } from "../did_you_mean.ts";
 import { ChatCompletionRequest } from "../../server/schemas/chat_completions.ts";
 import { SAMPLING_SHAPE } from "../../server/schemas/sampling.ts";
 
@@ -35,9 +36,8 @@ export class ChatSettings {
   /** @param text JSON, or a text that is none: both `0.7` and `["a", "b"]` and `END` are meant as they look. @throws {SettingError} */
   set(name: string, text: string): void {
     const value = parseValue(text);
-    const schema = ChatCompletionRequest.shape[checkName(name) as keyof typeof ChatCompletionRequest.shape];
-    const result = schema.safeParse(value);
-    if (!result.success) throw new SettingError(`${name} ${result.error.issues[0]?.message}`);
+    const fault = faultOf(name, value);
+    if (fault !== null) throw new SettingError(`${name} ${fault}`);
     this.#values.set(name, value);
   }
 
@@ -47,9 +47,21 @@ export class ChatSettings {
   }
 }
 
+/** `/set top_p VALUE, where VALUE must be a number from 0 to 1`. @throws {SettingError} when there is no such setting. */
+export function wantedValue(name: string): string {
+  // No setting takes NaN, and what is said of it begins with what is allowed.
+  return `/set ${name} VALUE, where VALUE ${faultOf(name, NaN)?.replace(/; found NaN$/, "")}`;
+}
+
+/** What is wrong with the value; null when nothing is. */
+function faultOf(name: string, value: unknown): string | null {
+  const schema = ChatCompletionRequest.shape[checkName(name) as keyof typeof ChatCompletionRequest.shape];
+  return schema.safeParse(value).error?.issues[0]?.message ?? null;
+}
+
 function checkName(name: string): string {
-  if (!SETTING_NAMES.includes(name)) throw new SettingError(`There is no setting "${name}"; there are ${SETTING_NAMES.join(", ")}`);
-  return name;
+  if (SETTING_NAMES.includes(name)) return name;
+  throw new SettingError(`There is no setting "${name}"${didYouMean(name, SETTING_NAMES) || `; there are ${SETTING_NAMES.join(", ")}`}`);
 }
 
 function parseValue(text: string): unknown {

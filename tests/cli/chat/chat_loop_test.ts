@@ -1,7 +1,7 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { type AnswerPart, askApp, ChatError, type ChatMessage } from "../../../src/cli/chat/chat_client.ts";
 import { ChatLoop } from "../../../src/cli/chat/chat_loop.ts";
-import { firstSettings } from "../../../src/cli/chat/chat_settings.ts";
+import { firstSettings, SETTING_NAMES, wantedValue } from "../../../src/cli/chat/chat_settings.ts";
 import { type ChatTerminal, INTERRUPTED } from "../../../src/cli/chat/chat_terminal.ts";
 import type { GenerateRequest } from "../../../src/engine/messages.ts";
 import { FakeEngine, say, type Script, testApp, tick } from "../../server/fakes.ts";
@@ -103,7 +103,40 @@ Deno.test("settings reach the engine, wrong ones say what is allowed, and unset 
   assertStringIncludes(lines[8]!, "temperature ");
   assertStringIncludes(lines[9]!, "top_p must be a number from 0 to 1; found 7");
   assertStringIncludes(lines[10]!, 'There is no setting "messages"; there are temperature,');
-  assertEquals(lines[11], "/set top_k has no value; /set NAME VALUE");
+  assertEquals(lines[11], "/set top_k has no value; write /set top_k VALUE, where VALUE must be an integer of at least -1");
+});
+
+Deno.test("every command with a wrong value, or without one, says what is allowed and changes nothing", async () => {
+  const range = "VALUE must be a number from 0 to 100";
+  const cases: [string, string][] = [
+    ["/seed 4", "There is no command /seed; there is /set seed VALUE, where VALUE must be an integer from -2^63 to 2^64-1"],
+    ["/temperature", `There is no command /temperature; there is /set temperature VALUE, where ${range}`],
+    ["/claer", "There is no command /claer; did you mean /clear?"],
+    ["/dance", "There is no command /dance; /help shows all"],
+    ["/", "There is no command /; /help shows all"],
+    ["/set temperature=0.7", `/set temperature=0.7 has no value; write /set temperature VALUE, where ${range}`],
+    ["/set sed 4", 'There is no setting "sed"; did you mean seed?'],
+    ["/set sed", 'There is no setting "sed"; did you mean seed?'],
+    ["/set seed 4.5", "seed must be an integer from -2^63 to 2^64-1; found 4.5"],
+    ["/unset sed", 'There is no setting "sed"; did you mean seed?'],
+    ["/unset", "/unset NAME needs a name; set now:\nNothing is set: the model's own settings count"],
+    ["/clear all", '/clear takes nothing behind it and forgets the whole conversation; found "all"'],
+  ];
+  for (const [typed, answer] of cases) {
+    const { terminal, loop } = await chat(["Hi", typed]);
+    assertEquals([terminal.written, loop.messages.length, loop.settings.fields], [`Hello\n${answer}\n`, 2, {}]);
+  }
+});
+
+Deno.test("every setting says what it takes", () => {
+  for (const name of SETTING_NAMES) assertMatch(wantedValue(name), new RegExp(`^/set ${name} VALUE, where VALUE must be [^;]+$`));
+});
+
+Deno.test("each word that ends a conversation ends it, whatever stands behind it", async () => {
+  for (const typed of ["/bye", "/quit", "/exit", "/quit now", "/bye "]) {
+    const { terminal, engine } = await chat([typed, "never"]);
+    assertEquals([terminal.written, engine.requests.length], ["", 0]);
+  }
 });
 
 Deno.test("Ctrl-C stops the answer, keeps what came of it, and the conversation goes on", async () => {
