@@ -73,7 +73,7 @@ function compareText(what: string, header: string, table: string): string[] {
 /** Reads both sides from this checkout. */
 export async function readAbi(): Promise<{ header: Header; bindings: Bindings }> {
   const read = (path: string): Promise<string> => Deno.readTextFile(new URL(path, import.meta.url));
-  const tables = ["symbols.ts", "page_symbols.ts"].map((name) => read(`../src/native/${name}`));
+  const tables = ["symbols.ts", "page_symbols.ts", "sampling_symbols.ts"].map((name) => read(`../src/native/${name}`));
   const comments = parameterComments((await Promise.all(tables)).join("\n"));
   const bindings = { abiVersion: ABI_VERSION, topLogprobsMax: TOP_LOGPROBS_MAX, structBytes: STRUCT_BYTES, symbols: SYMBOLS, comments };
   return { header: parseHeader(await read("../ffi/include/rowlock.h")), bindings };

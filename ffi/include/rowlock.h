@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised by one whenever a symbol, a struct or the random stream changes. */
-#define RL_ABI_VERSION 6
+#define RL_ABI_VERSION 7
 
 enum {
   RL_OK = 0,
@@ -71,9 +71,9 @@ RL_API int32_t rl_model_load(const char* config, const char* tensors, rl_model**
 /* Frees a model; caches and drafters made with it must be gone. */
 RL_API int32_t rl_model_free(rl_model* model);
 
-/* out[0..7] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
+/* out[0..8] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
  * recurrent bytes of one slot, compute type (0 float32, 1 float16, 2 bfloat16), 1 when its caches are sparse (else 0): in a sparse cache the
- * tokens that were written take memory, not slots and capacity. */
+ * tokens that were written take memory, not slots and capacity; 1 when rl_sample_start and rl_forward_drawn work (else 0). */
 RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
 
 /* ---- cache ---------------------------------------------------------------------------------------------------------------- */
@@ -159,6 +159,10 @@ typedef struct rl_row {
  * [sum of outputs, vocabulary], row after row, in `output`. Does not wait. Rows of equal count in neighbouring slots run fastest. */
 RL_API int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens,
                           const rl_row* rows, int32_t num_rows);
+
+/* A forward with one token of each row, the one that logits row i of `drawn` draws: rl_sample_start has been called, and need not be done. A row
+ * that draws nothing goes on with token 0. `output` is another one than `drawn`. */
+RL_API int32_t rl_forward_drawn(rl_model* model, rl_cache* cache, rl_output* output, rl_output* drawn, const rl_row* rows, int32_t num_rows);
 
 /* Copies all logits as float32 [rows, vocabulary]; `capacity` counts floats. Waits for the evaluation. */
 RL_API int32_t rl_output_read(rl_output* output, float* logits, int64_t capacity);
@@ -272,6 +276,14 @@ typedef struct rl_sampled {
  * is written. */
 RL_API int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
                          const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs);
+
+/* The first half of rl_sample: the rows are drawn on the device's stream as soon as the logits are there. Does not wait; rl_forward_drawn goes on
+ * with what they draw. Only where rl_model_info says so. */
+RL_API int32_t rl_sample_start(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
+                               const uint32_t* masks, int32_t num_masks);
+
+/* The second half: waits for these draws, and writes what rl_sample writes. */
+RL_API int32_t rl_sample_finish(rl_output* output, rl_sampled* sampled, int32_t num_rows, int32_t* top_tokens, float* top_logprobs);
 
 /* For tests: the filters' survivors of one logits row. `kept` is uint8 [vocabulary], 1 = may be drawn; `probabilities` is float
  * [vocabulary], the law of the draw (0 where not kept). Either may be NULL. XTC's coin is that of the row's seed and position; a broken row

@@ -116,7 +116,7 @@ static mlx_array features_of(forward* f, mlx_array hidden) {
   return op_concatenate(f->s, f->captured, f->model->num_capture_layers, 1);
 }
 
-static int32_t run_forward(forward* f, rl_output* output, int32_t* scratch) {
+static int32_t run_forward(forward* f, rl_output* output, int32_t* scratch, rl_output* drawn) {
   scope* s = f->s;
   int32_t *slots = scratch + f->num_tokens, *outputs = slots + f->num_tokens;
   mlx_array captured[f->model->num_capture_layers + 1];
@@ -124,7 +124,7 @@ static int32_t run_forward(forward* f, rl_output* output, int32_t* scratch) {
   f->captured = captured;
   int num_outputs = plan_tokens(f, slots, outputs);
   forward_plan_runs(f, NULL);
-  f->token_ids = op_ints(s, f->tokens, f->num_tokens);
+  f->token_ids = drawn != NULL ? output_drawn_tokens(s, drawn) : op_ints(s, f->tokens, f->num_tokens);
   f->scatter_slots = op_ints(s, slots, f->num_tokens);
   f->scatter_positions = op_ints(s, f->positions, f->num_tokens);
   mlx_array hidden = f->model->architecture->hidden(f, f->model->weights), logits = mlx_array_empty;
@@ -135,15 +135,9 @@ static int32_t run_forward(forward* f, rl_output* output, int32_t* scratch) {
   return forward_launch(f, output, f->model, logits, features_of(f, hidden), hidden);
 }
 
-int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens, const rl_row* rows,
-                   int32_t num_rows) {
-  if (model == NULL || cache == NULL || output == NULL || tokens == NULL || rows == NULL || cache->model != model)
-    return rl_fail(RL_ERR_ARGUMENT, "rl_forward: a handle or array is NULL, or the cache belongs to another model");
-  if (num_tokens < 1 || num_rows < 1) return rl_fail(RL_ERR_ARGUMENT, "rl_forward: %d tokens of %d rows, expected 1 or more", num_tokens, num_rows);
-  int32_t status = model_check_thread(model);
-  if (status == RL_OK) status = check_rows(cache, num_tokens, rows, num_rows);
-  if (status == RL_OK) status = forward_check_tokens(model, tokens, num_tokens);
-  if (status != RL_OK) return status;
+/* `tokens`, or what `drawn` draws. */
+static int32_t checked_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, rl_output* drawn, int32_t num_tokens,
+                               const rl_row* rows, int32_t num_rows) {
   output_set(output, mlx_array_empty, true);
   cache_drop_snapshots(cache);
   for (int i = 0; i < num_rows; i++) cache_write(cache, rows[i].slot, rows[i].offset, rows[i].offset + rows[i].count);
@@ -157,9 +151,35 @@ int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const in
   scope s = scope_open(model->stream);
   forward f = {.s = &s, .model = model, .cache = cache, .tokens = tokens, .rows = rows, .num_tokens = num_tokens, .num_rows = num_rows,
                .positions = scratch, .runs = runs};
-  status = run_forward(&f, output, scratch);
+  int32_t status = run_forward(&f, output, scratch, drawn);
   if (status != RL_OK) cache_drop_snapshots(cache);
   free(scratch);
   free(runs);
   return status;
+}
+
+static int32_t check_forward(const char* name, rl_model* model, const rl_cache* cache, const rl_output* output, int32_t num_tokens, const rl_row* rows,
+                             int32_t num_rows) {
+  if (model == NULL || cache == NULL || output == NULL || rows == NULL || cache->model != model)
+    return rl_fail(RL_ERR_ARGUMENT, "%s: a handle or array is NULL, or the cache belongs to another model", name);
+  if (num_tokens < 1 || num_rows < 1) return rl_fail(RL_ERR_ARGUMENT, "%s: %d tokens of %d rows, expected 1 or more", name, num_tokens, num_rows);
+  int32_t status = model_check_thread(model);
+  return status == RL_OK ? check_rows(cache, num_tokens, rows, num_rows) : status;
+}
+
+int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens, const rl_row* rows,
+                   int32_t num_rows) {
+  int32_t status = check_forward("rl_forward", model, cache, output, num_tokens, rows, num_rows);
+  if (status == RL_OK && tokens == NULL) status = rl_fail(RL_ERR_ARGUMENT, "rl_forward: tokens must not be NULL");
+  if (status == RL_OK) status = forward_check_tokens(model, tokens, num_tokens);
+  return status == RL_OK ? checked_forward(model, cache, output, tokens, NULL, num_tokens, rows, num_rows) : status;
+}
+
+int32_t rl_forward_drawn(rl_model* model, rl_cache* cache, rl_output* output, rl_output* drawn, const rl_row* rows, int32_t num_rows) {
+  int32_t status = check_forward("rl_forward_drawn", model, cache, output, num_rows, rows, num_rows);
+  if (status != RL_OK) return status;
+  int32_t num_drawn = drawn != NULL ? output_num_drawn(drawn) : 0;
+  if (num_drawn != num_rows || drawn == output)
+    return rl_fail(RL_ERR_ARGUMENT, "rl_forward_drawn: %d rows, but another output has to have as many draws on their way, not %d", num_rows, num_drawn);
+  return checked_forward(model, cache, output, NULL, drawn, num_rows, rows, num_rows);
 }

@@ -150,6 +150,7 @@ int32_t rl_model_info(const rl_model* m, int64_t* out) {
   out[5] = model_recurrent_bytes(m);
   out[6] = m->dtype == MLX_FLOAT32 ? 0 : m->dtype == MLX_FLOAT16 ? 1 : 2;
   out[7] = cache_is_sparse(m);
+  out[8] = m->uses_host_ops;
   return RL_OK;
 }
 

@@ -1,12 +1,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops.h"
 #include "output_internal.h"
-#include "scope.h"
 
 struct rl_output {
   mlx_array logits; /* [rows, vocabulary] of any float type; ctx NULL when there are none */
   mlx_array floats; /* the same as float32, row-contiguous; made when first read */
+  mlx_array draws; /* stream_draw as int32 [rows, words]; ctx NULL when none were started */
   mlx_array features; /* [tokens, width], for drafters; ctx NULL when there are none */
   const void* features_maker;
 };
@@ -19,6 +20,7 @@ static void forget(mlx_array* array) {
 void output_set(rl_output* output, mlx_array logits, bool is_valid) {
   forget(&output->floats);
   forget(&output->logits);
+  forget(&output->draws);
   forget(&output->features);
   if (is_valid) output->logits = logits;
   else if (logits.ctx != NULL) mlx_array_free(logits);
@@ -50,19 +52,23 @@ int32_t rl_output_free(rl_output* output) {
   return RL_OK;
 }
 
+/* The scope's array, launched or evaluated, as the caller's own. */
+static int32_t hand_out(scope* s, mlx_array array, bool waits, mlx_array* out) {
+  mlx_array own = scope_release(s, array);
+  mlx_stream_free(s->stream);
+  scope_close(s);
+  mlx_vector_array root = mlx_vector_array_new_value(own);
+  if (s->status == RL_OK) scope_check(s, waits ? mlx_array_eval(own) : mlx_async_eval(root));
+  mlx_vector_array_free(root);
+  if (s->status == RL_OK) *out = own;
+  else mlx_array_free(own);
+  return s->status;
+}
+
 /* A float32 copy in memory order, evaluated. */
 static int32_t make_floats(mlx_array values, mlx_array* out) {
-  mlx_stream cpu = mlx_default_cpu_stream_new();
-  scope s = scope_open(cpu);
-  mlx_array as_float = mlx_array_new(), floats = mlx_array_new();
-  scope_check(&s, mlx_astype(&as_float, values, MLX_FLOAT32, cpu));
-  if (s.status == RL_OK) scope_check(&s, mlx_contiguous(&floats, as_float, false, cpu));
-  if (s.status == RL_OK) scope_check(&s, mlx_array_eval(floats));
-  mlx_array_free(as_float);
-  mlx_stream_free(cpu);
-  if (s.status == RL_OK) *out = floats;
-  else mlx_array_free(floats);
-  return s.status;
+  scope s = scope_open(mlx_default_cpu_stream_new());
+  return hand_out(&s, op_copy(&s, op_cast(&s, values, MLX_FLOAT32)), true, out);
 }
 
 int32_t output_logits(rl_output* output, const float** logits, int32_t* rows, int32_t* vocabulary) {
@@ -75,6 +81,42 @@ int32_t output_logits(rl_output* output, const float** logits, int32_t* rows, in
   *vocabulary = mlx_array_dim(output->floats, 1);
   return RL_OK;
 }
+
+int32_t output_vocabulary(const rl_output* output) {
+  return output != NULL && output->logits.ctx != NULL ? mlx_array_dim(output->logits, 1) : 0;
+}
+
+enum { DRAW_WORDS = 1 + sizeof(rl_sampled) / sizeof(int32_t) + 2 * RL_TOP_LOGPROBS_MAX };
+
+stream_draws draws_at(void* memory, int32_t num_rows) {
+  stream_draws d = {.tokens = memory};
+  d.sampled = (rl_sampled*)(d.tokens + num_rows);
+  d.top_tokens = (int32_t*)(d.sampled + num_rows);
+  d.top_logprobs = (float*)(d.top_tokens + num_rows * RL_TOP_LOGPROBS_MAX);
+  return d;
+}
+
+int32_t output_start_draws(rl_output* output, host_kernel kernel, const void* params, size_t params_bytes, int32_t num_rows) {
+  if (output == NULL || output->logits.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output holds no logits to draw from");
+  if (mlx_array_dim(output->logits, 0) != num_rows)
+    return rl_fail(RL_ERR_ARGUMENT, "num_rows is %d, allowed %d: the logits rows of the output", num_rows, mlx_array_dim(output->logits, 0));
+  forget(&output->draws);
+  scope s = scope_open(mlx_default_cpu_stream_new());
+  mlx_array logits = op_copy(&s, op_cast(&s, output->logits, MLX_FLOAT32));
+  return hand_out(&s, op_host(&s, kernel, params, params_bytes, &logits, 1, SHAPE(num_rows * DRAW_WORDS), MLX_INT32), false, &output->draws);
+}
+
+int32_t output_finish_draws(rl_output* output, stream_draws* draws, int32_t* num_rows) {
+  if (output == NULL || output->draws.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output has no draws on their way");
+  if (mlx_array_eval(output->draws) != 0) return RL_ERR_MLX;
+  *num_rows = output_num_drawn(output);
+  *draws = draws_at((void*)mlx_array_data_int32(output->draws), *num_rows);
+  return RL_OK;
+}
+
+int32_t output_num_drawn(const rl_output* output) { return output->draws.ctx != NULL ? mlx_array_dim(output->draws, 0) / DRAW_WORDS : 0; }
+
+mlx_array output_drawn_tokens(scope* s, const rl_output* output) { return op_slice(s, output->draws, 0, 0, output_num_drawn(output)); }
 
 int32_t rl_output_read(rl_output* output, float* logits, int64_t capacity) {
   const float* data = NULL;

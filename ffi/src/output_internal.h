@@ -6,6 +6,7 @@
 
 #include "mlx/c/mlx.h"
 #include "output.h"
+#include "scope.h"
 
 /* Takes ownership of `logits` [rows, vocabulary] (ctx NULL: no rows were asked for). Not valid: the forward failed. */
 void output_set(rl_output* output, mlx_array logits, bool is_valid);
@@ -15,5 +16,9 @@ void output_set_features(rl_output* output, mlx_array features, bool is_valid, c
 
 /* The features, ctx NULL when there are none, and who made them. The output keeps them. */
 mlx_array output_features(const rl_output* output, const void** maker);
+
+/* Draws that are on their way (output_start_draws): how many, 0 without any, and their tokens, int32 [rows]. */
+int32_t output_num_drawn(const rl_output* output);
+mlx_array output_drawn_tokens(scope* s, const rl_output* output);
 
 #endif

@@ -75,7 +75,7 @@ static void test_dtype(const kind* k, const tiny_checkpoint* checkpoint, const c
   rl_model* m = NULL;
   rl_cache* c = NULL;
   rl_output* o = NULL;
-  int64_t info[8];
+  int64_t info[9];
   CHECK_VALUES(load(k, dtype, checkpoint->tensors, &m) == RL_OK, "%s %s: %s", k->model_type, dtype, last_error());
   if (m == NULL) return;
   CHECK(rl_model_info(m, info) == RL_OK && info[6] == compute_type);
@@ -178,7 +178,7 @@ static void test_mixed_formats(void) {
       "qk_interleaved=true\n";
   tiny_checkpoint c;
   float logits[2][TINY_VOCAB];
-  int64_t info[2][8];
+  int64_t info[2][9];
   tiny_checkpoint_open(&c, 3);
   write_blocks(&c, TINY_VOCAB, 32, "Q8_0", 34, 1, "model.embed_tokens.weight");
   tiny_tensor(&c, 32, 0, 0.2f, 1, "model.norm.weight");

@@ -146,7 +146,7 @@ static void test_reserve(void) {
 
 int main(void) {
   static tiny_checkpoint c;
-  int64_t info[8] = {0};
+  int64_t info[9] = {0};
   rl_model* m = load_model(&c);
   CHECK(m != NULL && rl_model_info(m, info) == RL_OK && rl_cache_new(m, &cache) == RL_OK);
   token_bytes = info[4];

@@ -73,7 +73,7 @@ typedef struct bench {
 
 static void open_bench(bench* b, const char* drafter_config, const char* drafter_tensors) {
   const int32_t layers[NUM_FEATURES] = {0, 1};
-  int64_t info[6], of_model[8];
+  int64_t info[6], of_model[9];
   CHECK_VALUES(rl_drafter_load(drafter_config, drafter_tensors, b->model, &b->drafter) == RL_OK, "%s", last_error());
   CHECK(rl_drafter_info(b->drafter, info) == RL_OK && info[0] > 0 && info[2] == TINY_HIDDEN && info[3] > 0);
   CHECK(rl_model_info(b->model, of_model) == RL_OK && info[5] == of_model[7]);

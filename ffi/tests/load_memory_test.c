@@ -31,7 +31,7 @@ static void add_tensor(tiny_checkpoint* c, const char* name, int rows, int colum
 int main(void) {
   static tiny_checkpoint c;
   rl_model* m = NULL;
-  int64_t info[8];
+  int64_t info[9];
   char text[512];
   tiny_checkpoint_open(&c, 1);
   add_tensor(&c, "model.embed_tokens.weight", VOCAB, HIDDEN);

@@ -55,7 +55,7 @@ static void test_forward(rl_model* m, rl_cache* c, rl_output* o) {
   CHECK(distance(part, last, TINY_VOCAB) > 1e-3f);
 
   /* a sparse cache counts what was written: 11 tokens of the moved row, 11 behind the cleared slot's end, 3 of the neighbour, 11 of the first one */
-  int64_t info[3], of_model[8];
+  int64_t info[3], of_model[9];
   CHECK(rl_model_info(m, of_model) == RL_OK && rl_cache_info(c, info) == RL_OK && info[0] == 5 && info[1] == 40);
   CHECK_VALUES(info[2] == of_model[4] * (of_model[7] ? 3 * NUM_TOKENS + 3 : 5 * 40), "%lld bytes are held", (long long)info[2]);
   CHECK(rl_cache_release(c, 4) == RL_OK && rl_cache_release(c, 5) == RL_ERR_ARGUMENT && rl_cache_release(NULL, 0) == RL_ERR_ARGUMENT);
@@ -88,6 +88,60 @@ static void test_bad_forward(rl_model* m, rl_cache* c, rl_output* o) {
   CHECK(rl_cache_info(c, NULL) == RL_ERR_ARGUMENT);
   CHECK(rl_cache_resize(c, 0, 0) == RL_OK);
   CHECK(rl_forward(m, c, o, prompt, 1, &row, 1) == RL_ERR_ARGUMENT); /* no slots any more */
+}
+
+static const rl_sampling greedy = {.top_p = 1, .typical_p = 1, .num_top_logprobs = -1, .mask = -1};
+
+/* Forwards that go on with draws which nobody has waited for, against the same tokens one by one. */
+static void test_forward_drawn(rl_model* m, rl_cache* c, rl_output* o) {
+  enum { STEPS = 6 };
+  rl_output* outputs[2] = {o, NULL};
+  rl_sampled drawn[2];
+  float logits[2 * TINY_VOCAB], expected[2 * TINY_VOCAB];
+  int32_t tokens[STEPS][2];
+  const rl_sampling rows[] = {greedy, greedy};
+  CHECK(rl_output_new(&outputs[1]) == RL_OK && rl_cache_resize(c, 4, 40) == RL_OK);
+  for (int is_ahead = 0; is_ahead < 2; is_ahead++) {
+    int first = 2 * is_ahead;
+    CHECK(rl_forward(m, c, o, prompt, 7, (const rl_row[]){{first, 0, 4, 1}, {first + 1, 0, 3, 1}}, 2) == RL_OK);
+    for (int step = 0; step < STEPS; step++) {
+      rl_output *now = outputs[is_ahead * (step % 2)], *next = outputs[is_ahead * ((step + 1) % 2)];
+      const rl_row one[] = {{first, 4 + step, 1, 1}, {first + 1, 3 + step, 1, 1}};
+      CHECK(rl_sample_start(now, rows, 2, NULL, 0, NULL, 0) == RL_OK);
+      if (is_ahead) CHECK(rl_forward_drawn(m, c, next, now, one, 2) == RL_OK);
+      CHECK(rl_sample_finish(now, drawn, 2, NULL, NULL) == RL_OK);
+      for (int row = 0; row < 2; row++) {
+        if (is_ahead) CHECK_VALUES(drawn[row].token == tokens[step][row], "step %d, row %d: %d", step, row, drawn[row].token);
+        tokens[step][row] = drawn[row].token;
+      }
+      if (!is_ahead) CHECK(rl_forward(m, c, o, tokens[step], 2, one, 2) == RL_OK);
+    }
+    CHECK(rl_output_read(outputs[is_ahead * (STEPS % 2)], is_ahead ? logits : expected, 2 * TINY_VOCAB) == RL_OK);
+  }
+  CHECK(memcmp(logits, expected, sizeof logits) == 0);
+  CHECK_VALUES(tokens[0][0] != tokens[0][1], "both rows draw %d", tokens[0][0]);
+
+  const rl_row one = {0, 12, 1, 1}, two[] = {{0, 12, 1, 1}, {1, 12, 1, 1}};
+  CHECK(rl_forward_drawn(m, c, outputs[1], NULL, &one, 1) == RL_ERR_ARGUMENT);
+  CHECK(rl_forward_drawn(m, c, outputs[1], o, two, 2) == RL_ERR_ARGUMENT && strstr(last_error(), "2 rows") != NULL); /* nothing was drawn */
+  CHECK(rl_sample_start(o, rows, 2, NULL, 0, NULL, 0) == RL_OK);
+  CHECK(rl_forward_drawn(m, c, o, o, two, 2) == RL_ERR_ARGUMENT && rl_forward_drawn(m, c, outputs[1], o, &one, 1) == RL_ERR_ARGUMENT);
+  CHECK(rl_forward_drawn(m, c, outputs[1], o, two, 2) == RL_OK && rl_output_free(outputs[1]) == RL_OK);
+}
+
+/* A row that draws nothing is told, and goes on with token 0. */
+static void test_broken_draw(rl_model* m, rl_cache* c, rl_output* o) {
+  float logits[TINY_VOCAB], expected[TINY_VOCAB];
+  rl_output* next = NULL;
+  rl_sampled drawn;
+  for (int i = 0; i < TINY_VOCAB; i++) logits[i] = NAN;
+  CHECK(rl_output_new(&next) == RL_OK && rl_cache_resize(c, 1, 16) == RL_OK && rl_output_write(o, logits, 1, TINY_VOCAB, 0) == RL_OK);
+  CHECK(rl_sample_start(o, &greedy, 1, NULL, 0, NULL, 0) == RL_OK);
+  CHECK(rl_forward_drawn(m, c, next, o, &(rl_row){0, 0, 1, 1}, 1) == RL_OK);
+  CHECK(rl_sample_finish(o, &drawn, 1, NULL, NULL) == RL_OK && drawn.token == -1 && drawn.flags == RL_ROW_BROKEN);
+  CHECK(rl_output_read(next, logits, TINY_VOCAB) == RL_OK);
+  CHECK(forward(m, c, o, (const int32_t[]){0}, 1, (rl_row){0, 0, 1, 1}, expected) == RL_OK && memcmp(logits, expected, sizeof logits) == 0);
+  CHECK(rl_output_free(next) == RL_OK);
 }
 
 static int32_t load_with(const char* config, const char* tensors) {
@@ -163,7 +217,7 @@ int main(void) {
   rl_model* m = NULL;
   rl_cache* c = NULL;
   rl_output* o = NULL;
-  int64_t info[8];
+  int64_t info[9];
   test_system();
   test_bad_loads(&checkpoint);
   CHECK(rl_model_load(tiny_config, checkpoint.tensors, &m) == RL_OK || (puts(last_error()), 0));
@@ -174,6 +228,7 @@ int main(void) {
   CHECK(rl_cache_new(m, &c) == RL_OK && rl_output_new(&o) == RL_OK);
   test_forward(m, c, o);
   test_bad_forward(m, c, o);
+  if (info[8] == 1) test_forward_drawn(m, c, o), test_broken_draw(m, c, o);
   test_other_thread(m, c, o);
   CHECK(rl_output_free(o) == RL_OK && rl_cache_free(c) == RL_OK && rl_model_free(m) == RL_OK);
   tiny_checkpoint_remove(&checkpoint);

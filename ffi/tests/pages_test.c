@@ -136,7 +136,7 @@ static void test_transfer(rl_model* m, rl_cache* c, rl_output* o, rl_page** page
 }
 
 static void test_bytes(rl_model* m, rl_page** pages) {
-  int64_t info[8];
+  int64_t info[9];
   CHECK(rl_model_info(m, info) == RL_OK);
   CHECK_VALUES(bytes_of(pages[0]) == PAGE * info[4], "%lld", (long long)bytes_of(pages[0]));
   CHECK_VALUES(bytes_of(pages[NUM_PAGES - 1]) == PAGE * info[4] + info[5], "%lld", (long long)bytes_of(pages[NUM_PAGES - 1]));

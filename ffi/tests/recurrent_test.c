@@ -205,7 +205,7 @@ static void test_model(const tiny_checkpoint* checkpoint, const char* more_confi
   rl_model* m = NULL;
   rl_cache* c = NULL;
   rl_output* o = NULL;
-  int64_t info[8], cache_info[3];
+  int64_t info[9], cache_info[3];
   snprintf(config, sizeof config, "%s%s", hybrid_config, more_config);
   CHECK_VALUES(rl_model_load(config, checkpoint->tensors, &m) == RL_OK, "%s", last_error());
   if (m == NULL) return;

@@ -23,12 +23,31 @@ static rl_sampling warm_row(float temperature) {
   return row;
 }
 
+/* What the device's stream draws: the same as the host. */
+static void check_stream(const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits, const uint32_t* masks,
+                         int32_t num_masks) {
+  rl_sampled waited[8], started[8];
+  int32_t tokens[2][8 * RL_TOP_LOGPROBS_MAX];
+  float logprobs[2][8 * RL_TOP_LOGPROBS_MAX];
+  CHECK(rl_sample(output, rows, num_rows, edits, num_edits, masks, num_masks, waited, tokens[0], logprobs[0]) == RL_OK);
+  CHECK(rl_sample_start(output, rows, num_rows, edits, num_edits, masks, num_masks) == RL_OK);
+  CHECK(rl_sample_finish(output, started, num_rows, tokens[1], logprobs[1]) == RL_OK);
+  CHECK(memcmp(waited, started, (size_t)num_rows * sizeof *waited) == 0);
+  for (int32_t row = 0; row < num_rows; row++) {
+    if (rows[row].num_top_logprobs <= 0) continue;
+    size_t begin = (size_t)row * RL_TOP_LOGPROBS_MAX;
+    CHECK(memcmp(tokens[0] + begin, tokens[1] + begin, RL_TOP_LOGPROBS_MAX * sizeof **tokens) == 0);
+    CHECK(memcmp(logprobs[0] + begin, logprobs[1] + begin, RL_TOP_LOGPROBS_MAX * sizeof **logprobs) == 0);
+  }
+}
+
 static rl_sampled sample_one(const rl_sampling* row, const rl_edit* edits, int32_t num_edits, const uint32_t* masks, int32_t num_masks) {
   rl_sampled sampled = {.token = -7};
   int32_t status = rl_sample(output, row, 1, edits, num_edits, masks, num_masks, &sampled, NULL, NULL);
   char text[200];
   rl_last_error(text, sizeof text);
   CHECK_VALUES(status == RL_OK, "status %d: %s", status, text);
+  check_stream(row, 1, edits, num_edits, masks, num_masks);
   return sampled;
 }
 
@@ -174,6 +193,7 @@ static void a_broken_row_says_so_and_its_neighbours_are_unharmed(void) {
     rows[1].top_p = mode == 2 ? 0.5f : 1;
     rows[1].num_top_logprobs = mode == 1 ? 3 : -1;
     CHECK_VALUES(rl_sample(output, rows, 3, NULL, 0, NULL, 0, sampled, top_tokens, top_logprobs) == RL_OK, "mode %d", mode);
+    check_stream(rows, 3, NULL, 0, NULL, 0);
     CHECK_VALUES(sampled[1].token == -1, "mode %d: token %d", mode, sampled[1].token);
     CHECK_VALUES(sampled[1].flags == RL_ROW_BROKEN, "mode %d: flags %u", mode, sampled[1].flags);
     CHECK_VALUES(sampled[1].num_kept == 0 && sampled[1].logprob == 0, "mode %d: %d kept", mode, sampled[1].num_kept);
@@ -222,6 +242,7 @@ static void edits_follow_their_formula(void) {
   int32_t top_tokens[RL_TOP_LOGPROBS_MAX];
   float top_logprobs[RL_TOP_LOGPROBS_MAX];
   CHECK(rl_sample(output, &row, 1, edits, 6, NULL, 0, &sampled, top_tokens, top_logprobs) == RL_OK);
+  check_stream(&row, 1, edits, 6, NULL, 0);
   const double expected[4] = {4, 2, 1, -6.5}; /* tokens 3, 0, 4, 1 */
   const int32_t order[4] = {3, 0, 4, 1};
   for (int i = 0; i < 4; i++) {
@@ -239,6 +260,28 @@ static void edits_follow_their_formula(void) {
   CHECK_VALUES(sample_one(&row, edits, 6, NULL, 0).token == 3, "token %d", sample_one(&row, edits, 6, NULL, 0).token);
 }
 
+static void refuses_draws_on_the_stream_as_it_does_others(void) {
+  const float logits[8] = {1, 5, 2, 0, 3, 0, 0, 9};
+  rl_sampling rows[2] = {greedy_row(), greedy_row()};
+  rl_sampled sampled[2] = {{.token = -7}, {.token = -7}};
+  write_rows(logits, 2, 4);
+  check_refused(rl_sample_start(NULL, rows, 2, NULL, 0, NULL, 0), "no logits");
+  check_refused(rl_sample_start(output, NULL, 2, NULL, 0, NULL, 0), "num_rows is 2");
+  check_refused(rl_sample_start(output, rows, 1, NULL, 0, NULL, 0), "num_rows is 1, allowed 2");
+  check_refused(rl_sample_start(output, rows, 2, NULL, 1, NULL, 0), "num_edits");
+  rows[1].temperature = -1;
+  check_refused(rl_sample_start(output, rows, 2, NULL, 0, NULL, 0), "temperature");
+  rows[1].temperature = 0;
+  check_refused(rl_sample_finish(output, sampled, 2, NULL, NULL), "no draws");
+  CHECK(rl_sample_start(output, rows, 2, NULL, 0, NULL, 0) == RL_OK);
+  check_refused(rl_sample_finish(output, sampled, 1, NULL, NULL), "allowed 2");
+  check_refused(rl_sample_finish(output, NULL, 2, NULL, NULL), "allowed 2");
+  CHECK(sampled[0].token == -7);
+  CHECK(rl_sample_finish(output, sampled, 2, NULL, NULL) == RL_OK && sampled[0].token == 1 && sampled[1].token == 3);
+  write_rows(logits, 2, 4);
+  check_refused(rl_sample_finish(output, sampled, 2, NULL, NULL), "no draws"); /* those of other logits are gone */
+}
+
 int main(void) {
   CHECK(rl_output_new(&output) == RL_OK);
   refuses_rows_outside_their_domain();
@@ -248,6 +291,7 @@ int main(void) {
   a_broken_row_says_so_and_its_neighbours_are_unharmed();
   masks_ban_and_the_last_word_may_be_partial();
   edits_follow_their_formula();
+  refuses_draws_on_the_stream_as_it_does_others();
   CHECK(rl_output_free(output) == RL_OK);
   return finish();
 }

@@ -4,8 +4,8 @@ import type { Mutant } from "./mutant.ts";
 export const SAMPLER_MUTANTS: readonly Mutant[] = [
   {
     file: "ffi/src/sampling/sampler.c",
-    find: "sample_row(&call, row, &job->rows[row], row_tokens",
-    replace: "sample_row(&call, row, &job->rows[0], row_tokens",
+    find: "sample_row(&call, row, &r->rows[row], row_tokens",
+    replace: "sample_row(&call, row, &r->rows[0], row_tokens",
     test: "tests/sampler/grouping_test.ts",
   },
   {

@@ -40,7 +40,7 @@ export function acceptDraws(sequence: Sequence, sampled: SampledRows, firstRow: 
   return { tokens, logprobs, finishReason, numAccepted, hasUnsoundCache };
 }
 
-function isBroken(sampled: SampledRows, row: number): boolean {
+export function isBroken(sampled: SampledRows, row: number): boolean {
   return sampled.isBroken(row) || sampled.token(row) < 0;
 }
 

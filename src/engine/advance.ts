@@ -1,4 +1,5 @@
-import { acceptDraws, type Accepted } from "./accept.ts";
+import type { SampledRows } from "../native/structs.ts";
+import { acceptDraws, type Accepted, isBroken } from "./accept.ts";
 import type { ModelBackend } from "./backend.ts";
 import type { EngineCore } from "./engine_core.ts";
 import type { RowTimings, RowUpdate } from "./messages.ts";
@@ -11,25 +12,26 @@ import type { StepReport } from "./step_report.ts";
 type Verified = StepRow & Accepted;
 
 /** Takes the results of a step in: every row's cache length, prompt scores, tokens and finish. */
-export function advance(core: EngineCore, plan: StepPlan, report: StepReport): void {
+export function advance(core: EngineCore, plan: StepPlan, sampled: SampledRows, report: StepReport): void {
   const logits = readScoredLogits(core, plan);
   const nowMs = core.nowMs();
   const verified: Verified[] = [];
   let logitsRow = 0;
   for (const stepRow of plan.stepRows) {
-    const { sequence, count, outputs, numDrafts } = stepRow;
+    const { sequence, count, outputs, isSampled, numDrafts } = stepRow;
     if (sequence.isPrefilling) report.numPromptTokens += count;
     if (logits !== null && sequence.promptLogprobs !== null) {
       scorePrompt(sequence, outputs, logits, logitsRow, core.backend.facts.vocabSize);
     }
     logitsRow += outputs;
-    sequence.advanceCache(count - numDrafts);
+    // Behind a row that has ended there may be one token more, which is not its own.
+    sequence.advanceCache(Math.min(count - numDrafts, sequence.numPending));
     if (sequence.outcome !== null) {
-      // It has left while the device was at work, or what it asks of the host went wrong.
-      sequence.skipDraw();
+      // It has ended while the device was at work, or what it asks of the host went wrong.
+      if (!isSampled || numDrafts > 0 || isBroken(sampled, logitsRow - 1)) sequence.skipDraw();
       continue;
     }
-    const update = takeTokens(core, stepRow, logitsRow - 1 - numDrafts, nowMs, verified);
+    const update = takeTokens(stepRow, sampled, logitsRow - 1 - numDrafts, nowMs, verified);
     if (update === null) continue;
     report.updates.push(update);
     report.numGeneratedTokens += update.tokens.length;
@@ -58,13 +60,13 @@ function scorePrompt(sequence: Sequence, outputs: number, logits: Float32Array, 
 }
 
 /** The row's update, or null when the step brought it nothing to tell. */
-function takeTokens(core: EngineCore, stepRow: StepRow, firstRow: number, nowMs: number, verified: Verified[]): RowUpdate | null {
+function takeTokens(stepRow: StepRow, sampled: SampledRows, firstRow: number, nowMs: number, verified: Verified[]): RowUpdate | null {
   const { sequence, isSampled, numDrafts } = stepRow;
   if (!isSampled) {
     if (sequence.isPrefilling || sequence.request.maxTokens > 0) return null;
     return finished(sequence, { ...emptyUpdate(sequence), finishReason: "length" }, nowMs);
   }
-  const accepted = acceptDraws(sequence, core.sampling.call.sampled, firstRow);
+  const accepted = acceptDraws(sequence, sampled, firstRow);
   sequence.endRound(accepted.numAccepted);
   const { tokens, logprobs, finishReason, numAccepted } = accepted;
   if (numDrafts > 0) verified.push({ ...stepRow, ...accepted });

@@ -96,7 +96,16 @@ export interface ModelBackend {
    * keep all of theirs.
    */
   keep(slots: readonly number[], kept: readonly number[]): void;
-  /** Samples all logits rows of the last forward; waits for it. */
+  /** Whether `goOn` works: on a CPU, and without a drafter, which reads what the last forward has left. */
+  readonly canGoOn: boolean;
+  /**
+   * After a forward of one logits row for each row, in place of its `sample`: has the device draw them by `call` as soon as the logits are there,
+   * and launches a forward of what they draw, whatever it is. `plan` has the same rows with one token each, which it need not know; a row that
+   * draws nothing goes on with some token. Waits for neither. What is drawn is there after the next `sample`, of the same call.
+   * @throws {BackendError} when there is no second forward; then nothing has changed.
+   */
+  goOn(call: SampleCall, plan: StepPlan): void;
+  /** Samples all logits rows of the last forward, or of the one before it while `goOn` has been called and not answered; waits for it. */
   sample(call: SampleCall): void;
   /** Copies the logits of the last forward, [rows, vocabulary]; waits for it. */
   readLogits(logits: Float32Array<ArrayBuffer>): void;

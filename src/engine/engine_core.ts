@@ -1,3 +1,4 @@
+import type { SampleCall } from "../native/step_output.ts";
 import type { ModelBackend } from "./backend.ts";
 import type { PageDisk } from "./disk/page_disk.ts";
 import type { Failure } from "./failure.ts";
@@ -11,7 +12,7 @@ import { SamplingBatch } from "./sampling_batch.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { Speculation } from "./speculation.ts";
-import { type Flight, land, launch } from "./step.ts";
+import { type Flight, goOn, land, launch } from "./step.ts";
 import { StepReport } from "./step_report.ts";
 
 export type CoreLimits = Pick<EngineOptions, "maxBatch" | "maxContext" | "maxQueue" | "prefillChunk" | "prefixCacheBytes" | "memoryBytes">;
@@ -23,11 +24,12 @@ export class EngineCore {
   readonly room: KvRoom;
   readonly budget: MemoryBudget;
   readonly prefixes: PrefixReuse;
+  /** What the device computes, in its order. */
+  readonly flights: Flight[] = [];
   readonly #totals = { steps: 0, promptTokens: 0, generatedTokens: 0, preemptions: 0 };
   #stepRows = 0;
   #stepMs = 0;
   #arrivals = 0;
-  #flight: Flight | null = null;
 
   constructor(
     readonly backend: ModelBackend,
@@ -87,18 +89,19 @@ export class EngineCore {
 
   /**
    * Runs one step for all rows. What goes wrong with rows is in the report.
-   * @param launchesNext the next step's forward starts before this one's report is handed out: the device computes while the host tells about
-   * the tokens. Requests that come or leave meanwhile do so one step later.
+   * @param launchesNext the next step's forward starts before this one's report is handed out, and where it can before this one is over: the
+   * device computes while the host tells about the tokens. Requests that come or leave meanwhile do so one step later.
    * @throws {BackendError} when the cache of a failed row cannot be cleared: no later row would be safe.
    */
   step(launchesNext = false): StepReport {
     const report = new StepReport();
-    this.#flight ??= launch(this, report);
-    const startMs = this.#flight?.startMs ?? this.nowMs();
-    this.#landed(report);
+    if (this.flights.length === 0) launch(this, report);
+    const startMs = this.flights[0]?.startMs ?? this.nowMs();
+    if (launchesNext) goOn(this);
+    land(this, report);
     this.#stepMs = this.nowMs() - startMs;
     this.#stepRows = report.numStepRows;
-    if (launchesNext && this.hasWork) this.#flight = launch(this, report);
+    if (launchesNext && this.flights.length === 0 && this.hasWork) launch(this, report);
     this.prefixes.writeBehind();
     this.#count(report);
     return report;
@@ -106,7 +109,8 @@ export class EngineCore {
 
   /** Changes the memory that the engine may take. What is too much is given up at once; the report tells what became of a step on its way. */
   limitMemory(memoryBytes: number): StepReport {
-    const report = this.#landed();
+    const report = new StepReport();
+    while (this.flights.length > 0) land(this, report);
     this.budget.limit(memoryBytes);
     makeRoom(this, report);
     this.#count(report);
@@ -115,7 +119,7 @@ export class EngineCore {
 
   /** Ends every request. */
   failAll(code: EngineErrorCode, message: string): Failure[] {
-    this.#dropFlight();
+    this.dropFlights();
     const sequences = [...this.scheduler.rows.sequences, ...this.scheduler.waiting];
     for (const sequence of sequences) sequence.outcome ??= { type: "failed", code, message };
     this.scheduler.leaveQueue();
@@ -127,7 +131,7 @@ export class EngineCore {
   /** Frees the model; what the device computes just now is waited for and dropped. */
   close(): void {
     try {
-      this.#dropFlight();
+      this.dropFlights();
     } finally {
       this.backend.close();
     }
@@ -156,18 +160,16 @@ export class EngineCore {
     };
   }
 
-  /** Ends the step that is on its way. @param report to which its results are added. */
-  #landed(report = new StepReport()): StepReport {
-    const flight = this.#flight;
-    this.#flight = null;
-    if (flight !== null) land(this, flight, report);
-    return report;
-  }
-
-  #dropFlight(): void {
-    const flight = this.#flight;
-    this.#flight = null;
-    if (flight !== null && flight.plan.numOutputs > 0) this.backend.sample(this.sampling.call);
+  /** Waits for what the device computes, and forgets it, and its faults. */
+  dropFlights(): void {
+    for (const { plan, call } of this.flights.splice(0)) {
+      if (plan.numOutputs === 0) continue;
+      try {
+        this.backend.sample(call ?? discardAll(this.sampling, plan.numOutputs));
+      } catch {
+        // Nobody waits for the draws.
+      }
+    }
   }
 
   #count(report: StepReport): void {
@@ -176,6 +178,12 @@ export class EngineCore {
     this.#totals.generatedTokens += report.numGeneratedTokens;
     this.#totals.preemptions += report.numPreemptions;
   }
+}
+
+function discardAll(sampling: SamplingBatch, numOutputs: number): SampleCall {
+  sampling.begin();
+  for (let i = 0; i < numOutputs; i++) sampling.addDiscarded();
+  return sampling.call;
 }
 
 function checkLimits(limits: CoreLimits): void {

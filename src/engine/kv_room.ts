@@ -60,11 +60,18 @@ export class KvRoom {
 
   /** Counts a step and gives memory back when the cache has long been far too large. */
   shrinkWhenLoose(numRows: number, longest: number): void {
-    const slots = slotsFor(numRows, this.maxSlots);
-    const capacity = roomyCapacity(longest);
-    const isLoose = numRows > 0 && SHRINK_FACTOR * slots * capacity <= this.#slots * this.#capacity;
-    this.#numLooseSteps = isLoose ? this.#numLooseSteps + 1 : 0;
-    if (this.#numLooseSteps >= STEPS_BEFORE_SHRINK) this.resize({ slots, capacity });
+    this.#numLooseSteps = this.isLoose(numRows, longest) ? this.#numLooseSteps + 1 : 0;
+    if (this.#numLooseSteps >= STEPS_BEFORE_SHRINK) this.resize(this.#looseSize(numRows, longest));
+  }
+
+  /** The cache is far larger than these rows need. */
+  isLoose(numRows: number, longest: number): boolean {
+    const { slots, capacity } = this.#looseSize(numRows, longest);
+    return numRows > 0 && SHRINK_FACTOR * slots * capacity <= this.#slots * this.#capacity;
+  }
+
+  #looseSize(numRows: number, longest: number): KvSize {
+    return { slots: slotsFor(numRows, this.maxSlots), capacity: roomyCapacity(longest) };
   }
 
   /** Gives all memory back. Only when there are no rows. */

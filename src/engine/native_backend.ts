@@ -28,13 +28,18 @@ export class NativeBackend implements ModelBackend {
   readonly #library: NativeLibrary;
   readonly #model: NativeModel;
   readonly #cache: NativeCache;
-  readonly #output: StepOutput;
+  /** Of the forward that is sampled next. */
+  #output: StepOutput;
+  /** Of the forward behind it, if there is one. */
+  #nextOutput: StepOutput;
+  #hasGoneOn = false;
 
   private constructor(library: NativeLibrary, model: NativeModel, { config }: ModelSpec, drafter: DrafterSpec | null) {
     this.#library = library;
     this.#model = model;
     this.#cache = model.newCache();
     this.#output = new StepOutput(library);
+    this.#nextOutput = new StepOutput(library);
     this.drafter = drafter === null ? null : new NativeDrafterBackend(model, this.#output, drafter);
     const { vocabSize, recurrentBytesPerSlot: kvBytesPerSlot } = model.info;
     const build = library.buildInfo();
@@ -146,8 +151,23 @@ export class NativeBackend implements ModelBackend {
     translated(() => this.#cache.keep(Int32Array.from(slots), Int32Array.from(kept), slots.length));
   }
 
+  get canGoOn(): boolean {
+    return this.drafter === null && this.#model.info.canDrawAhead;
+  }
+
+  goOn(call: SampleCall, plan: StepPlan): void {
+    translated(() => this.#output.start(call));
+    // When this fails the draws are made a second time, by `sample`.
+    translated(() => this.#model.forwardDrawn(this.#cache, this.#nextOutput, this.#output, plan.rows, plan.numRows));
+    this.#hasGoneOn = true;
+  }
+
   sample(call: SampleCall): void {
-    translated(() => this.#output.sample(call));
+    if (!this.#hasGoneOn) return translated(() => this.#output.sample(call));
+    this.#hasGoneOn = false;
+    const drawn = this.#output;
+    [this.#output, this.#nextOutput] = [this.#nextOutput, drawn];
+    translated(() => drawn.finish(call));
   }
 
   readLogits(logits: Float32Array<ArrayBuffer>): void {
@@ -162,6 +182,7 @@ export class NativeBackend implements ModelBackend {
   close(): void {
     this.drafter?.close();
     this.#output.close();
+    this.#nextOutput.close();
     this.#model.close();
     this.#library.close();
   }

@@ -6,6 +6,7 @@ import { PrefixDisk } from "./prefix_disk.ts";
 import { RowPrefix } from "./row_prefix.ts";
 import type { Sequence } from "./sequence.ts";
 import type { Speculation } from "./speculation.ts";
+import type { StepRow } from "./step_plan.ts";
 
 /** Pages written to slots in one step: together they take less time than a chunk of prompt. Whoever comes too late waits a step. */
 const LOADS_PER_STEP = 64;
@@ -118,6 +119,14 @@ export class PrefixReuse {
       if (row.isSound) budget -= this.#saveRow(row, budget);
       else if (this.backend.isRecurrent && row.isAtUnsavedBorder) this.#attempt(row, () => row.hold(this.#copy(row, row.numFull - 1)));
     }
+  }
+
+  /** After this step there is nothing to keep yet: no row fills a page with it, and none has some that were not kept. */
+  isBetweenPages(stepRows: readonly StepRow[]): boolean {
+    return stepRows.every(({ sequence, count }) => {
+      const row = this.#rows.get(sequence);
+      return row === undefined || row.isFull || sequence.cachedLen + count < (row.numPages + 1) * row.pageTokens;
+    });
   }
 
   /** After a step, before they leave: keeps what the rows that have finished computed since. */

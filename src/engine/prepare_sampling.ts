@@ -8,7 +8,10 @@ export function prepareSampling(sampling: SamplingBatch, plan: StepPlan): void {
   sampling.begin();
   for (const { sequence, outputs, isSampled, numDrafts } of plan.stepRows) {
     for (let i = isSampled ? 1 + numDrafts : 0; i < outputs; i++) sampling.addDiscarded();
-    if (isSampled) addOrFail(sampling, sequence);
+    if (!isSampled) continue;
+    // A row may have left since its forward was launched.
+    if (sequence.outcome === null) addOrFail(sampling, sequence);
+    else for (let i = 0; i <= numDrafts; i++) sampling.addDiscarded();
   }
 }
 

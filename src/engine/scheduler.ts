@@ -21,6 +21,7 @@ export class Scheduler {
   readonly #prefill: PrefillManager;
   readonly #decode = new DecodeManager();
   readonly #plan = new StepPlan();
+  readonly #otherPlan = new StepPlan();
 
   constructor(readonly limits: SchedulerLimits, ...columns: readonly RowColumn[]) {
     this.rows = new RowTable(limits.maxBatch, columns);
@@ -92,5 +93,12 @@ export class Scheduler {
     this.#prefill.schedule(this.rows, this.#plan, limit);
     this.#plan.pack();
     return this.#plan;
+  }
+
+  /** What the step after `plan` computes when all of its rows go on with what they draw. `plan` stays as it is. */
+  scheduleAfter(plan: StepPlan): StepPlan {
+    const next = plan === this.#plan ? this.#otherPlan : this.#plan;
+    next.follow(plan);
+    return next;
   }
 }

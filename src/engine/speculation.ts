@@ -70,10 +70,7 @@ export class Speculation {
   propose(sequences: readonly Sequence[], capacity: number, nowMs: () => number): void {
     if (this.drafters.length === 0) return;
     for (const sequence of sequences) sequence.propose([]);
-    const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
-    const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity, numDecoding) ?? []);
-    const lengths = this.#lengths(candidates, numDecoding, Math.max(0, (this.settings.maxStepTokens ?? Infinity) - numDecoding));
-    const chosen = new Map(candidates.map(({ sequence, drafter }, i) => [sequence, { drafter, numDrafts: lengths[i] ?? 0 }]));
+    const chosen = new Map(this.#choose(sequences, capacity).map(({ sequence, ...choice }) => [sequence, choice]));
     this.#drafted.clear();
     for (const drafter of this.drafters) {
       const wishes = sequences.filter((sequence) => this.#mayDraft(drafter, sequence)).map((sequence): DraftWish => {
@@ -86,6 +83,18 @@ export class Speculation {
       const numDrafts = Math.max(...wishes.map((wish) => wish.numDrafts));
       if (numDrafts > 0) this.#drafted.set(drafter, { numDrafts, ms: nowMs() - startMs });
     }
+  }
+
+  /**
+   * Whether the step after the one that is on its way can do without drafts, whatever that one draws: no row would draft now or begins to, and
+   * no drafter has to see every step. A row whose text begins to repeat drafts a step later for it.
+   */
+  canGoOn(sequences: readonly Sequence[], capacity: number): boolean {
+    if (this.drafters.length === 0) return true;
+    if (this.drafters.some(({ historyLength }) => historyLength !== undefined) || sequences.some(({ isPrefilling }) => isPrefilling)) {
+      return false;
+    }
+    return this.#choose(sequences, capacity).every(({ numDrafts }) => numDrafts === 0);
   }
 
   /** Learns from a step: what it cost, and how every row's drafts did. Called before anything moves. */
@@ -135,6 +144,14 @@ export class Speculation {
 
   #mayDraft({ kind }: Drafter, { request: { draftKind = kind } }: Sequence): boolean {
     return draftKind === kind;
+  }
+
+  /** By whom and how much each row drafts that may. */
+  #choose(sequences: readonly Sequence[], capacity: number): (DraftChoice & { readonly sequence: Sequence })[] {
+    const numDecoding = sequences.filter(({ isPrefilling }) => !isPrefilling).length;
+    const candidates = sequences.flatMap((sequence) => this.#candidate(sequence, capacity, numDecoding) ?? []);
+    const lengths = this.#lengths(candidates, numDecoding, Math.max(0, (this.settings.maxStepTokens ?? Infinity) - numDecoding));
+    return candidates.map(({ sequence, drafter }, i) => ({ sequence, drafter, numDrafts: lengths[i] ?? 0 }));
   }
 
   /** The row as one that may draft; null when it cannot. A round brings at least one token beside the drafts. */

@@ -2,19 +2,26 @@ import { advance } from "./advance.ts";
 import type { EngineCore } from "./engine_core.ts";
 import { failureOf } from "./failure.ts";
 import { leave } from "./leave.ts";
-import { giveAllUp, hasRoomFor, isShortage, makeRoom } from "./make_room.ts";
+import { giveAllUp, hasRoomFor, hasRoomToGoOn, isShortage, makeRoom } from "./make_room.ts";
 import { prepareSampling } from "./prepare_sampling.ts";
+import type { SampleCall } from "../native/step_output.ts";
 import type { StepPlan } from "./step_plan.ts";
 import type { StepReport } from "./step_report.ts";
 
-/** A forward that the device computes, and whose rows have not been drawn yet. Until they are, no row may move and no cache may change. */
+/**
+ * A forward that the device computes, and whose rows have not been drawn yet. Until they are, no row may move and no cache may change. There are
+ * two of them at most: the second one goes on with what the first one draws.
+ */
 export interface Flight {
   readonly plan: StepPlan;
-  readonly startMs: number;
+  /** When nothing was before it any more. */
+  startMs: number;
+  /** How its rows are drawn. Known when the tokens before are: a row's penalties count them. */
+  call: SampleCall | null;
 }
 
-/** The first half of a step: who left goes, who waits joins, and one forward starts for all rows. null: there is nothing to compute. */
-export function launch(core: EngineCore, report: StepReport): Flight | null {
+/** The first half of a step: who left goes, who waits joins, and one forward starts for all rows, unless there is nothing to compute. */
+export function launch(core: EngineCore, report: StepReport): void {
   leave(core, report);
   admit(core);
   makeRoom(core, report);
@@ -24,33 +31,78 @@ export function launch(core: EngineCore, report: StepReport): Flight | null {
   core.speculation.propose(sequences, core.room.capacity, core.nowMs);
   core.prefixes.save(sequences);
   const plan = core.scheduler.schedule(core.prefixes.limitChunk);
-  if (plan.numRows === 0) return null;
+  if (plan.numRows === 0) return;
+  const flight: Flight = { plan, startMs, call: null };
   try {
     core.backend.forward(plan);
     // The device works; meanwhile the host prepares what the rows need of it.
-    prepareSampling(core.sampling, plan);
-    return { plan, startMs };
+    prepare(core, flight);
+    core.flights.push(flight);
   } catch (error) {
     fail(core, plan, error, report);
     report.numStepRows = plan.numRows;
     leave(core, report);
-    return null;
   }
 }
 
-/** The second half: one draw for all rows, and who finished goes. */
-export function land(core: EngineCore, { plan, startMs }: Flight, report: StepReport): void {
+/**
+ * Launches a second forward behind the one that is on its way, where nothing of what that one draws can change who is in it: the device goes on
+ * without the host. Rows that end there are in it for nothing, and leave after it. Who may draft, wait, have a page kept or need another
+ * size of the cache is served between two steps, with no second forward.
+ */
+export function goOn(core: EngineCore): void {
+  const [flight, next] = core.flights;
+  if (flight === undefined || next !== undefined || !mayGoOn(core, flight.plan)) return;
+  const call = prepare(core, flight);
+  if (flight.plan.stepRows.some(({ sequence }) => sequence.outcome !== null)) return;
+  const plan = core.scheduler.scheduleAfter(flight.plan);
   try {
-    if (plan.numOutputs > 0) core.backend.sample(core.sampling.call);
-    advance(core, plan, report);
-    core.speculation.observe(plan, core.nowMs() - startMs);
+    core.backend.goOn(call, plan);
+    core.flights.push({ plan, startMs: NaN, call: null });
+  } catch {
+    // The step after this one meets the same fault, and tells.
+  }
+}
+
+function mayGoOn(core: EngineCore, { stepRows }: StepPlan): boolean {
+  const { backend, prefixes, room, scheduler, speculation } = core;
+  const { sequences, numRows } = scheduler.rows;
+  return backend.canGoOn && scheduler.numWaiting === 0 && stepRows.length === numRows &&
+    stepRows.every(({ sequence, outputs, isSampled }) =>
+      isSampled && outputs === 1 && sequence.outcome === null && sequence.length + 1 < sequence.maxLength
+    ) && hasRoomToGoOn(core) && prefixes.isBetweenPages(stepRows) && speculation.canGoOn(sequences, room.capacity);
+}
+
+/** The second half: one draw for all rows, and who finished goes, unless there is a forward with them behind this one. */
+export function land(core: EngineCore, report: StepReport): void {
+  const [flight] = core.flights;
+  if (flight === undefined) return;
+  const { plan } = flight;
+  try {
+    const call = prepare(core, flight);
+    if (plan.numOutputs > 0) core.backend.sample(call);
+    core.flights.shift();
+    advance(core, plan, call.sampled, report);
+    core.speculation.observe(plan, core.nowMs() - flight.startMs);
     core.prefixes.saveLast(core.scheduler.rows.sequences);
     core.budget.passStep();
   } catch (error) {
+    if (core.flights[0] === flight) core.flights.shift();
+    core.dropFlights();
     fail(core, plan, error, report);
   }
   report.numStepRows = plan.numRows;
-  leave(core, report);
+  const [next] = core.flights;
+  if (next === undefined) leave(core, report);
+  else next.startMs = core.nowMs();
+}
+
+function prepare(core: EngineCore, flight: Flight): SampleCall {
+  if (flight.call === null) {
+    prepareSampling(core.sampling, flight.plan);
+    flight.call = core.sampling.call;
+  }
+  return flight.call;
 }
 
 function admit(core: EngineCore): void {

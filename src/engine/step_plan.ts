@@ -43,6 +43,17 @@ export class StepPlan {
     this.#stepRows.push(row);
   }
 
+  /** Makes this the plan of the step after `plan`, whose rows all draw one token and go on with it. The tokens are not known yet. */
+  follow(plan: StepPlan): void {
+    this.clear();
+    this.rows.reserve(plan.numRows);
+    for (const [index, { sequence, count }] of plan.stepRows.entries()) {
+      this.#stepRows.push({ sequence, count: 1, outputs: 1, isSampled: true, numDrafts: 0 });
+      this.rows.int32.set([sequence.slot, sequence.cachedLen + count, 1, 1, NO_FLAGS], index * ROW_WORDS);
+    }
+    this.numTokens = this.numOutputs = this.numRows;
+  }
+
   /** Puts the rows in slot order, which the forward runs fastest, and packs them and their pending tokens. */
   pack(): void {
     this.#stepRows.sort((a, b) => a.sequence.slot - b.sequence.slot);

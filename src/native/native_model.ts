@@ -17,6 +17,8 @@ export interface NativeModelInfo {
   readonly computeType: "float32" | "float16" | "bfloat16";
   /** In its caches the tokens that were written take memory, not slots and capacity. */
   readonly isKvSparse: boolean;
+  /** `StepOutput.start` and `forwardDrawn` work. */
+  readonly canDrawAhead: boolean;
 }
 
 const COMPUTE_TYPES = ["float32", "float16", "bfloat16"] as const;
@@ -96,6 +98,17 @@ export class NativeModel {
     if (status !== 0) this.library.check("rl_forward", status);
   }
 
+  /**
+   * A forward of one token of each row: what row i of `drawn`'s logits draws, where `StepOutput.start` has been called, known or not. `output` is
+   * another one. Does not wait.
+   */
+  forwardDrawn(cache: NativeCache, output: StepOutput, drawn: StepOutput, rows: StructArray, numRows: number): void {
+    const { symbols } = this.library;
+    const handles = [this.unsafeHandle, cache.unsafeHandle, output.unsafeHandle, drawn.unsafeHandle] as const;
+    const status = symbols.rl_forward_drawn(...handles, rows.bytes, numRows);
+    if (status !== 0) this.library.check("rl_forward_drawn", status);
+  }
+
   close(): void {
     if (this.#handle === null) return;
     for (const dependent of [...this.#dependents]) dependent.close();
@@ -106,7 +119,7 @@ export class NativeModel {
 }
 
 function readInfo(library: NativeLibrary, handle: Deno.PointerObject): NativeModelInfo {
-  const out = new BigInt64Array(8);
+  const out = new BigInt64Array(9);
   library.check("rl_model_info", library.symbols.rl_model_info(handle, out));
   const [
     weightBytes = 0,
@@ -117,10 +130,21 @@ function readInfo(library: NativeLibrary, handle: Deno.PointerObject): NativeMod
     recurrentBytesPerSlot = 0,
     type = 0,
     sparse = 0,
+    drawsAhead = 0,
   ] = [...out].map(Number);
   const computeType = COMPUTE_TYPES[type];
   if (computeType === undefined) {
     throw new RangeError(`The native library reports compute type ${type}, known are 0 … ${COMPUTE_TYPES.length - 1}`);
   }
-  return { weightBytes, vocabSize, hiddenSize, numLayers, kvBytesPerToken, recurrentBytesPerSlot, computeType, isKvSparse: sparse === 1 };
+  return {
+    weightBytes,
+    vocabSize,
+    hiddenSize,
+    numLayers,
+    kvBytesPerToken,
+    recurrentBytesPerSlot,
+    computeType,
+    isKvSparse: sparse === 1,
+    canDrawAhead: drawsAhead === 1,
+  };
 }

@@ -83,6 +83,34 @@ export class StepOutput {
     this.#library.check("rl_sample", status);
   }
 
+  /** The first half of `sample`: the device draws as soon as the logits are there. Does not wait. */
+  start(call: SampleCall): void {
+    const status = this.#library.symbols.rl_sample_start(
+      this.unsafeHandle,
+      call.rows.bytes,
+      call.numRows,
+      call.numEdits > 0 ? call.edits.bytes : null,
+      call.numEdits,
+      call.numMasks > 0 ? call.masks : null,
+      call.numMasks,
+    );
+    this.#library.check("rl_sample_start", status);
+  }
+
+  /** The second half: waits for the draws and writes them to `call.sampled`. */
+  finish(call: SampleCall): void {
+    const { sampled } = call;
+    sampled.reserve(call.numRows, call.hasAlternatives);
+    const status = this.#library.symbols.rl_sample_finish(
+      this.unsafeHandle,
+      sampled.structs.bytes,
+      call.numRows,
+      call.hasAlternatives ? sampled.topTokens : null,
+      call.hasAlternatives ? sampled.topLogprobs : null,
+    );
+    this.#library.check("rl_sample_finish", status);
+  }
+
   /** For tests: which tokens the filters of `call`'s row `samplingRow` leave of logits row `logitsRow`, and the law of the draw. */
   distribution(logitsRow: number, call: SampleCall, samplingRow: number, vocabSize: number): Distribution {
     const kept = new Uint8Array(vocabSize);

@@ -1,9 +1,10 @@
 /** `ffi/include/rowlock.h` as Deno sees it. `scripts/check_abi.ts` compares the two. Parameters carry their C type and name. */
 
 import { PAGE_SYMBOLS } from "./page_symbols.ts";
+import { SAMPLING_SYMBOLS } from "./sampling_symbols.ts";
 
 /** Must equal the library's `RL_ABI_VERSION`. */
-export const ABI_VERSION = 6;
+export const ABI_VERSION = 7;
 
 /** Bytes of the structs that cross the border. */
 export const STRUCT_BYTES = { rl_row: 20, rl_draft_row: 20, rl_sampling: 64, rl_edit: 16, rl_sampled: 16 } as const;
@@ -165,6 +166,17 @@ export const SYMBOLS = {
     ],
     result: "i32",
   },
+  rl_forward_drawn: {
+    parameters: [
+      "pointer", // rl_model* model
+      "pointer", // rl_cache* cache
+      "pointer", // rl_output* output
+      "pointer", // rl_output* drawn
+      "buffer", // const rl_row* rows
+      "i32", // int32_t num_rows
+    ],
+    result: "i32",
+  },
   rl_output_read: {
     parameters: [
       "pointer", // rl_output* output
@@ -244,42 +256,5 @@ export const SYMBOLS = {
     ],
     result: "i32",
   },
-  rl_sample: {
-    parameters: [
-      "pointer", // rl_output* output
-      "buffer", // const rl_sampling* rows
-      "i32", // int32_t num_rows
-      "buffer", // const rl_edit* edits
-      "i32", // int32_t num_edits
-      "buffer", // const uint32_t* masks
-      "i32", // int32_t num_masks
-      "buffer", // rl_sampled* sampled
-      "buffer", // int32_t* top_tokens
-      "buffer", // float* top_logprobs
-    ],
-    result: "i32",
-  },
-  rl_sample_distribution: {
-    parameters: [
-      "pointer", // rl_output* output
-      "i32", // int32_t row
-      "buffer", // const rl_sampling* sampling
-      "buffer", // const rl_edit* edits
-      "i32", // int32_t num_edits
-      "buffer", // const uint32_t* masks
-      "i32", // int32_t num_masks
-      "buffer", // uint8_t* kept
-      "buffer", // float* probabilities
-    ],
-    result: "i32",
-  },
-  rl_random_words: {
-    parameters: [
-      "u64", // uint64_t seed
-      "u32", // uint32_t position
-      "buffer", // uint32_t* words
-      "i32", // int32_t count
-    ],
-    result: "i32",
-  },
+  ...SAMPLING_SYMBOLS,
 } as const satisfies Deno.ForeignLibraryInterface;

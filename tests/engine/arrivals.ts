@@ -2,7 +2,7 @@
 import { SamplingBatch } from "../../src/engine/sampling_batch.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
-import { FAKE_VOCAB_SIZE } from "./fake_backend.ts";
+import { FAKE_VOCAB_SIZE } from "./fake_draw.ts";
 import { request } from "./requests.ts";
 
 export interface Arrival {

@@ -4,7 +4,7 @@ import { ModelDrafter } from "../../src/engine/model_drafter.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
 import { BudgetedBackend } from "./budgeted_backend.ts";
 import { budgetedRun, budgetFor, checkContents, runOn, TOKEN_BYTES } from "./budgeted_run.ts";
-import { BREAKING_TOKEN, FAKE_VOCAB_SIZE } from "./fake_backend.ts";
+import { BREAKING_TOKEN, FAKE_VOCAB_SIZE } from "./fake_draw.ts";
 import { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import { request, solo, tokensOf } from "./requests.ts";
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { EngineClient, type EngineClientOptions } from "../../src/engine/client.ts";
 import { EngineError } from "../../src/engine/engine.ts";
 import type { EngineOptions, EngineStats } from "../../src/engine/messages.ts";
-import { BREAKING_TOKEN } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 import { LIMITS, request, solo, tokensOf } from "./requests.ts";
 
 const OPTIONS: EngineOptions = { ...LIMITS, libraryPath: "", model: { config: {}, tensors: [] } };

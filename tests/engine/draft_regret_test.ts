@@ -5,7 +5,9 @@ import { EngineCore } from "../../src/engine/engine_core.ts";
 import { RowStates } from "../../src/engine/row_states.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
-import { FAKE_VOCAB_SIZE, FakeBackend } from "./fake_backend.ts";
+import { DeviceClock } from "./device_clock.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { FAKE_VOCAB_SIZE } from "./fake_draw.ts";
 import { CoreRun, LIMITS, request, solo, tokensOf } from "./requests.ts";
 
 /** Milliseconds of a call that drafts one token for so many rows, and of a forward of so many tokens: SmolLM2-135M's on two cores. */
@@ -30,6 +32,11 @@ class ChancyDrafter implements Drafter {
     readonly random: () => number,
     readonly spend: (ms: number) => void,
   ) {}
+
+  /** As a drafter of its kind: no step goes by without it. */
+  historyLength(sequence: Sequence): number {
+    return sequence.cachedLen;
+  }
 
   offer(sequence: Sequence): Offering | null {
     const numLeft = this.#texts.of(sequence).length - sequence.numGenerated;
@@ -59,23 +66,19 @@ interface Case {
 
 /** Milliseconds for several generations of requests. @param numDrafts 0: plain; a number: always so many; null: as the engine chooses. */
 function spentMs({ numRows, maxTokens, chances }: Case, numDrafts: number | null): number {
-  let nowMs = 0;
   const random = randomNumbers();
   // Times differ by a few percent, and some steps take twice as long, as on a real machine.
   const noisy = (ms: number): number => ms * (0.96 + 0.08 * random() + (random() < 0.02 ? 1 : 0));
-  const backend = new FakeBackend({
-    forward: (plan) => {
-      nowMs += noisy(forwardMs(plan.numTokens));
-      return null;
-    },
-  });
-  const drafter = new ChancyDrafter(numDrafts ?? 3, chances, random, (ms) => nowMs += noisy(ms));
+  const clock = new DeviceClock((plan) => noisy(forwardMs(plan.numTokens)));
+  const drafter = new ChancyDrafter(numDrafts ?? 3, chances, random, (ms) => clock.nowMs += noisy(ms));
   const speculation = new Speculation(numDrafts === 0 ? [] : [drafter], { isAdaptive: numDrafts === null });
-  const run = new CoreRun(new EngineCore(backend, { ...LIMITS, maxBatch: numRows }, () => nowMs, speculation));
+  const backend = new FakeBackend(clock.faults);
+  const run = new CoreRun(new EngineCore(backend, { ...LIMITS, maxBatch: numRows }, () => clock.nowMs, speculation));
+  run.launchesNext = true;
   for (let turn = 0; turn < 1500 / maxTokens; turn++) {
     run.submit(...Array.from({ length: numRows }, (_, i) => request(`${turn} ${i}`, { maxTokens }))).finish();
   }
-  return nowMs;
+  return clock.nowMs;
 }
 
 for (const numRows of [1, 4, 8]) {

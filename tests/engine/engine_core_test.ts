@@ -2,7 +2,8 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import { scoreToken } from "../../src/engine/prompt_logprobs.ts";
-import { FakeBackend, fakeLogits, historyHash } from "./fake_backend.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { fakeLogits, historyHash } from "./fake_draw.ts";
 import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
 

@@ -236,7 +236,8 @@ Deno.test("the next forward starts before a step is told about, unless somebody 
   const { trace, numUnread, post } = tracedServer();
   post({ type: "submit", request: request("a", { maxTokens: 4 }) });
   await untilTrace(trace, () => trace.filter((entry) => entry === "step").length === 4);
-  const ahead = ["forward 1", "draw", "forward 1", "step", "draw", "forward 1", "step", "draw", "forward 1", "step", "draw", "step"];
+  // Each forward but the first goes on with what the one before it draws, before that is known.
+  const ahead = ["forward 1", "forward 1", "draw", "step", "forward 1", "draw", "step", "forward 1", "draw", "step", "draw", "step"];
   assertEquals(trace, ["ready", ...ahead]);
   trace.length = 0;
   Atomics.add(numUnread, 0, 1);
@@ -253,7 +254,8 @@ Deno.test("a budget that changes and an engine that ends wait for the forward th
   post({ type: "limit", memoryBytes: 1e6 });
   assertEquals(trace.slice(-4), ["step", "draw", "step", "limited"]);
   await untilTrace(trace, () => trace.at(-1) === "step");
-  const isInFlight = trace.lastIndexOf("draw") < trace.lastIndexOf("forward 1");
+  const count = (wanted: string): number => trace.filter((entry) => entry === wanted).length;
+  const numInFlight = count("forward 1") - count("draw");
   post({ type: "shutdown" });
-  assertEquals([isInFlight, ...trace.slice(-3)], [true, "draw", "failed", "closed"]);
+  assertEquals([numInFlight, ...trace.slice(-3)], [1, "draw", "failed", "closed"]);
 });

@@ -2,17 +2,14 @@
  * A model whose next token is a hash of what its cache really holds for the row and of the sampling that really arrived for it. Any mix-up of
  * slots, offsets, configurations, positions, edits or masks changes the text.
  */
-import { EDIT_WORDS, ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SAMPLING_FIELD as FIELD, SAMPLING_WORDS } from "../../src/native/structs.ts";
+import { ROW_BROKEN, ROW_VERIFY, ROW_WORDS, SampledRows } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
-import { TOP_LOGPROBS_MAX } from "../../src/native/symbols.ts";
 import { BackendError } from "../../src/engine/backend.ts";
 import type { BackendMemory, BackendPage, ModelBackend, PageImage, PageParts } from "../../src/engine/backend.ts";
+import { BREAKING_TOKEN, drawFake, FAKE_VOCAB_SIZE, fakeLogits, historyHash } from "./fake_draw.ts";
 import type { FakeDrafterBackend } from "./fake_drafter_backend.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 
-export const FAKE_VOCAB_SIZE = 211;
-/** A row whose history ends with this token has no usable logits, nor has a row with one of these left behind its own tokens in its slot. */
-export const BREAKING_TOKEN = 210;
 /** What memory holds that nobody has written: a token that no row ever has. */
 const GARBAGE = -77;
 
@@ -20,6 +17,7 @@ const GARBAGE = -77;
 export interface FakeFaults {
   forward?: (plan: StepPlan) => string | null;
   sample?: (numCalls: number) => string | null;
+  goOn?: (plan: StepPlan) => string | null;
   move?: (from: number, to: number) => string | null;
   savePage?: (slot: number, start: number) => string | null;
   loadPage?: (slot: number, start: number) => string | null;
@@ -54,6 +52,10 @@ export class FakeBackend implements ModelBackend {
   #outputs: (number | null)[] = [];
   /** Logits were launched and not drawn from: what the cache holds must not change. */
   #isInFlight = false;
+  /** Of the forward before the last one, when that goes on with it. */
+  #drawn: { readonly call: SampleCall; readonly sampled: SampledRows } | null = null;
+  canGoOn = true;
+  numGoOns = 0;
   #reserved = [Infinity, Infinity] as [number, number];
 
   constructor(readonly faults: FakeFaults = {}) {}
@@ -169,6 +171,21 @@ export class FakeBackend implements ModelBackend {
 
   forward(plan: StepPlan): void {
     this.#assertLanded("forward");
+    this.#run(plan, plan.tokens);
+  }
+
+  goOn(call: SampleCall, plan: StepPlan): void {
+    if (!this.#isInFlight || this.#drawn !== null) throw new Error("goOn is called without a forward that is computed, or with two");
+    const fault = this.faults.goOn?.(plan);
+    if (fault) throw new BackendError(fault, false);
+    const sampled = new SampledRows();
+    this.#drawAll({ ...call, sampled });
+    this.#run(plan, Int32Array.from({ length: call.numRows }, (_, row) => Math.max(0, sampled.token(row))));
+    this.#drawn = { call, sampled };
+    this.numGoOns++;
+  }
+
+  #run(plan: StepPlan, tokens: Int32Array): void {
     const fault = this.faults.forward?.(plan);
     if (fault) throw new BackendError(fault, false);
     this.#outputs = [];
@@ -182,7 +199,7 @@ export class FakeBackend implements ModelBackend {
       rows.push({ slot, offset, count, outputs });
       if (offset + count > this.capacity) throw new Error(`Row ${i} writes up to ${offset + count}, the capacity is ${this.capacity}`);
       this.#advanceState(slot, offset, count, flags);
-      this.#slot(slot).set(plan.tokens.subarray(packed, packed + count), offset);
+      this.#slot(slot).set(tokens.subarray(packed, packed + count), offset);
       packed += count;
       for (let end = offset + 1; end <= offset + count; end++) this.features.push(this.#slot(slot).slice(0, end));
       for (let end = offset + count - outputs + 1; end <= offset + count; end++) {
@@ -197,9 +214,20 @@ export class FakeBackend implements ModelBackend {
   }
 
   sample(call: SampleCall): void {
-    this.#isInFlight = false;
+    const drawn = this.#drawn;
+    this.#drawn = null;
+    this.#isInFlight = drawn !== null;
     const fault = this.faults.sample?.(this.numSamples++);
     if (fault) throw new BackendError(fault, false);
+    if (drawn === null) return this.#drawAll(call);
+    if (call !== drawn.call) throw new Error("The draws of another call are on their way");
+    call.sampled.reserve(call.numRows, call.hasAlternatives);
+    call.sampled.structs.copyFrom(drawn.sampled.structs, 0, call.numRows, 0);
+    call.sampled.topTokens.set(drawn.sampled.topTokens.subarray(0, call.sampled.topTokens.length));
+    call.sampled.topLogprobs.set(drawn.sampled.topLogprobs.subarray(0, call.sampled.topLogprobs.length));
+  }
+
+  #drawAll(call: SampleCall): void {
     if (call.numRows !== this.#outputs.length) throw new Error(`${call.numRows} rows are sampled, ${this.#outputs.length} have logits`);
     call.sampled.reserve(call.numRows, call.hasAlternatives);
     for (const [row, history] of this.#outputs.entries()) {
@@ -251,50 +279,4 @@ export class FakeBackend implements ModelBackend {
     if (!found) throw new Error(`Slot ${slot} is used, there are ${this.slots.length}`);
     return found;
   }
-}
-
-/** The draw depends on everything that was handed over for the row, edits and mask included. */
-export function drawFake(call: SampleCall, row: number, history: number): void {
-  const words = call.rows.uint32.subarray(row * SAMPLING_WORDS, row * SAMPLING_WORDS + FIELD.numTopLogprobs);
-  const [begin = 0, end = 0, mask = -1] = call.rows.int32.subarray(row * SAMPLING_WORDS + FIELD.editsBegin, (row + 1) * SAMPLING_WORDS);
-  const edits = Array.from(
-    { length: end - begin },
-    (_, i) => [...call.edits.uint32.subarray((begin + i) * EDIT_WORDS, (begin + i + 1) * EDIT_WORDS)],
-  )
-    .sort(([a = 0], [b = 0]) => a - b).flat();
-  const maskWords = Math.ceil(FAKE_VOCAB_SIZE / 32);
-  const allowed = mask < 0 ? [] : call.masks.subarray(mask * maskWords, (mask + 1) * maskWords);
-  const isAllowed = (token: number): boolean => mask < 0 || (((allowed[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;
-  const banned = new Set<number>();
-  for (let i = begin; i < end; i++) {
-    if (call.edits.float32[i * EDIT_WORDS + 1] === -Infinity) banned.add(call.edits.int32[i * EDIT_WORDS] ?? -1);
-  }
-  let token = hash([history, ...words, ...edits, ...allowed]) % BREAKING_TOKEN;
-  while (banned.has(token) || !isAllowed(token)) token = (token + 1) % BREAKING_TOKEN;
-  call.sampled.write(row, token, -(token % 7) / 8, 0, 1);
-  if (!call.hasAlternatives) return;
-  for (let i = 0; i < TOP_LOGPROBS_MAX; i++) {
-    call.sampled.topTokens[row * TOP_LOGPROBS_MAX + i] = (token + i) % FAKE_VOCAB_SIZE;
-    call.sampled.topLogprobs[row * TOP_LOGPROBS_MAX + i] = -i;
-  }
-}
-
-/** The logits that `readLogits` gives after a history of this hash. */
-export function fakeLogits(history: number): Float32Array {
-  return Float32Array.from({ length: FAKE_VOCAB_SIZE }, (_, id) => (hash([history, id]) % 1000) / 100);
-}
-
-/** null when the history ends with the breaking token. */
-export function historyHash(tokens: Int32Array, length: number): number | null {
-  if (tokens[length - 1] === BREAKING_TOKEN) return null;
-  return hash(tokens.subarray(0, length));
-}
-
-function hash(words: Iterable<number>): number {
-  let state = 0x811c9dc5;
-  for (const word of words) {
-    state = Math.imul(state ^ word, 0x01000193);
-    state ^= state >>> 15;
-  }
-  return Math.imul(state, 0x2c1b3c6d) >>> 0;
 }

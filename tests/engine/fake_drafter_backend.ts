@@ -6,7 +6,8 @@ import { DRAFT_ROW_WORDS } from "../../src/native/structs.ts";
 import type { SampleCall } from "../../src/native/step_output.ts";
 import type { DrafterBackend } from "../../src/engine/backend.ts";
 import type { DraftPlan } from "../../src/engine/draft_plan.ts";
-import { drawFake, type FakeBackend, historyHash } from "./fake_backend.ts";
+import type { FakeBackend } from "./fake_backend.ts";
+import { drawFake, historyHash } from "./fake_draw.ts";
 
 export type FakeDrafterKind = "mtp" | "eagle3" | "dflash";
 

@@ -1,6 +1,7 @@
 /** An engine worker over the fake backend. `?stepMs=` in its address makes every step that long; the breaking token inside a prompt kills it, outside of any catch. */
 import { serveWorkerScope } from "../../src/engine/worker_scope.ts";
-import { BREAKING_TOKEN, FakeBackend } from "./fake_backend.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 
 const query = new URL(import.meta.url).searchParams;
 const stepMs = Number(query.get("stepMs") ?? 0);

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { BREAKING_TOKEN, FakeBackend } from "./fake_backend.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 import { CoreRun, request, requestBodies, solo, tokensOf } from "./requests.ts";
 
 Deno.test("a forward that fails answers the rows that took part with an error, and the next requests are right", () => {
@@ -110,15 +111,19 @@ Deno.test("a row whose KV cannot be moved leaves with an error and the others go
 });
 
 Deno.test("under random faults every request ends, with its solo text or an error, and nothing is left behind", () => {
-  const faults = fc.record({ forward: fc.array(fc.boolean(), { maxLength: 40 }), sample: fc.array(fc.boolean(), { maxLength: 40 }) });
+  const flags = fc.array(fc.boolean(), { maxLength: 40 });
+  const faults = fc.record({ forward: flags, sample: flags, goOn: flags, launchesNext: fc.boolean() });
   const text = (happens: boolean | undefined): string | null => happens ? "Injected" : null;
   fc.assert(fc.property(fc.array(requestBodies, { minLength: 1, maxLength: 10 }), faults, (bodies, plan) => {
-    let numForwards = 0;
+    let [numForwards, numGoOns] = [0, 0];
     const backend = new FakeBackend({
       forward: () => text(plan.forward[numForwards++] && numForwards % 3 === 0),
       sample: (numCalls) => text(plan.sample[numCalls] && numCalls % 4 === 0),
+      goOn: () => text(plan.goOn[numGoOns++]),
     });
-    const run = CoreRun.with(backend).submit(...bodies.map((body, i) => request(`r${i}`, body))).finish();
+    const run = CoreRun.with(backend);
+    run.launchesNext = plan.launchesNext;
+    run.submit(...bodies.map((body, i) => request(`r${i}`, body))).finish();
     for (const [i, body] of bodies.entries()) {
       const answer = run.answers.get(`r${i}`);
       const alone = tokensOf(solo(request(`r${i}`, body)));

@@ -6,7 +6,7 @@ import type { GenerateRequest } from "../../src/engine/messages.ts";
 import { NativeBackend } from "../../src/engine/native_backend.ts";
 import { findLibrary } from "../../src/native/library.ts";
 import { makeTinyModel, TINY } from "../native/tiny_model.ts";
-import { CoreRun, LIMITS, request } from "./requests.ts";
+import { type Answer, CoreRun, LIMITS, request } from "./requests.ts";
 
 function withRun(body: (run: CoreRun, backend: NativeBackend) => void): void {
   const tiny = makeTinyModel();
@@ -44,6 +44,27 @@ Deno.test("over the real model, rows that share steps give their solo texts", ()
   assert(alone.get("masked")?.every((token) => [70, 71, 72].includes(token)));
   assert(!alone.get("banned")?.includes(4));
   assert(new Set(alone.get("penalized")).size > 12);
+});
+
+Deno.test("rows that go on without the host get the same bits", () => {
+  const all = [
+    ...REQUESTS,
+    request("scored", { promptIds: [9, 9], maxTokens: 14, sampling: { temperature: 1, seed: 3n, numTopLogprobs: 4 } }),
+  ];
+  const answers = [false, true].map((launchesNext) => {
+    const found: Answer[] = [];
+    withRun((run, backend) => {
+      let numGoOns = 0;
+      const goOn = backend.goOn.bind(backend);
+      backend.goOn = (call, plan): void => (numGoOns++, goOn(call, plan));
+      run.launchesNext = launchesNext;
+      run.submit(...all).finish();
+      assert(launchesNext ? numGoOns > 5 : numGoOns === 0, `${numGoOns} forwards went on`);
+      found.push(...all.map(({ id }) => run.answers.get(id)!));
+    });
+    return found.map(({ updates, failure }) => [updates.flatMap((one) => one.tokens), updates.flatMap((one) => one.logprobs), failure]);
+  });
+  assertEquals(answers[1], answers[0]);
 });
 
 Deno.test("the logprob told with a generated token is the one that scoring the same text gives", () =>

@@ -6,7 +6,8 @@ import { RowStates } from "../../src/engine/row_states.ts";
 import type { RowColumn } from "../../src/engine/rows.ts";
 import type { Sequence } from "../../src/engine/sequence.ts";
 import { Speculation, type SpeculationSettings } from "../../src/engine/speculation.ts";
-import { BREAKING_TOKEN, type FakeBackend } from "./fake_backend.ts";
+import type { FakeBackend } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 import { CoreRun, LIMITS, solo, tokensOf } from "./requests.ts";
 
 /** What is drafted in place of the right token, by (row, place in its text); null leaves it right. */

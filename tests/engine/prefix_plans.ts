@@ -50,6 +50,7 @@ export function submitPlanned(
   let numSteps = 0;
   const step = (): void => {
     for (const { id } of cancels.filter((cancel) => cancel.step === numSteps)) run.core.cancel(id);
+    run.launchesNext = numSteps % 3 > 0;
     run.step();
     run.core.prefixes.checkIntegrity();
     afterStep(numSteps++);

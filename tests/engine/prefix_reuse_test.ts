@@ -3,7 +3,8 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { EngineCore } from "../../src/engine/engine_core.ts";
 import { PAGE_TOKENS } from "../../src/engine/prefix_cache.ts";
-import { BREAKING_TOKEN, FakeBackend, type FakeFaults } from "./fake_backend.ts";
+import { FakeBackend, type FakeFaults } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 import { cachedTokens, checkPlannedTexts, checkTexts, plannedRequests, prefixPlans, prompt, submitPlanned } from "./prefix_plans.ts";
 import { CoreRun, LIMITS, request } from "./requests.ts";
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type RowColumn, RowTable } from "../../src/engine/rows.ts";
 import { SamplingBatch } from "../../src/engine/sampling_batch.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
-import { FAKE_VOCAB_SIZE } from "./fake_backend.ts";
+import { FAKE_VOCAB_SIZE } from "./fake_draw.ts";
 import { request, samplings } from "./requests.ts";
 
 /** A column that holds ids, as simply as can be. */

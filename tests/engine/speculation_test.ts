@@ -5,7 +5,9 @@ import { EngineCore } from "../../src/engine/engine_core.ts";
 import { NgramDrafter } from "../../src/engine/ngram_drafter.ts";
 import { Sequence } from "../../src/engine/sequence.ts";
 import { Speculation } from "../../src/engine/speculation.ts";
-import { BREAKING_TOKEN, FakeBackend } from "./fake_backend.ts";
+import { DeviceClock } from "./device_clock.ts";
+import { FakeBackend } from "./fake_backend.ts";
+import { BREAKING_TOKEN } from "./fake_draw.ts";
 import { contentOf, lies, oracleRun } from "./oracle_drafter.ts";
 import { runPlan } from "./planned_run.ts";
 import { CoreRun, finishOf, LIMITS, request, requestBodies, solo, tokensOf } from "./requests.ts";
@@ -159,14 +161,10 @@ function steppedRun(
   plainMs: number,
   draftMs: number,
 ): { run: CoreRun; spent: () => number } {
-  let nowMs = 0;
-  const backend = new FakeBackend({
-    forward: (plan) => {
-      nowMs += plainMs + draftMs * (plan.numTokens - plan.numRows);
-      return null;
-    },
-  });
-  return { run: oracleRun(backend, { maxDrafts: 7, lie, isAdaptive: true, nowMs: () => nowMs }), spent: () => nowMs };
+  const clock = new DeviceClock((plan) => plainMs + draftMs * (plan.numTokens - plan.numRows));
+  const run = oracleRun(new FakeBackend(clock.faults), { maxDrafts: 7, lie, isAdaptive: true, nowMs: () => clock.nowMs });
+  run.launchesNext = true;
+  return { run, spent: () => clock.nowMs };
 }
 
 Deno.test("drafts that are never right cost less than three percent, and right ones at a tenth of a step bring four times as much", () => {

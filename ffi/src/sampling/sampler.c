@@ -6,13 +6,14 @@
  * look at the distribution before temperature. A row does only what it asks for; every pass over a whole row is vectorized.
  */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "draw.h"
 #include "error.h"
 #include "filters.h"
 #include "logprobs.h"
 #include "output.h"
-#include "validation.h"
+#include "sample_rows.h"
 #include "../cpu/workers.h"
 
 /* Fewer rows are not worth the workers' attention. */
@@ -108,17 +109,14 @@ static int32_t validate_rows(const sampling_call* call, const rl_sampling* rows,
 }
 
 typedef struct rows_job {
-  const sampling_call* call; /* its scratch is the caller's */
-  const rl_sampling* rows;
-  rl_sampled* sampled;
-  int32_t* top_tokens;
-  float* top_logprobs;
+  const rows_call* call;
   atomic_bool has_failed;
 } rows_job;
 
 static void sample_part(void* work, int index, int count) {
   rows_job* job = work;
-  sampling_call call = *job->call;
+  const rows_call* r = job->call;
+  sampling_call call = {.logits = r->logits, .num_rows = r->num_rows, .vocabulary = r->vocabulary, .arrays = r->arrays};
   call.scratch = scratch_of_thread(call.vocabulary);
   if (call.scratch == NULL) {
     atomic_store(&job->has_failed, true);
@@ -127,12 +125,19 @@ static void sample_part(void* work, int index, int count) {
   int32_t first = (int32_t)((int64_t)call.num_rows * index / count), last = (int32_t)((int64_t)call.num_rows * (index + 1) / count);
   for (int32_t row = first; row < last; row++) {
     size_t begin = (size_t)row * RL_TOP_LOGPROBS_MAX;
-    int32_t* row_tokens = job->top_tokens == NULL ? NULL : job->top_tokens + begin;
-    float* row_logprobs = job->top_logprobs == NULL ? NULL : job->top_logprobs + begin;
+    int32_t* row_tokens = r->top_tokens == NULL ? NULL : r->top_tokens + begin;
+    float* row_logprobs = r->top_logprobs == NULL ? NULL : r->top_logprobs + begin;
     for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_tokens != NULL; i++) row_tokens[i] = -1;
     for (int32_t i = 0; i < RL_TOP_LOGPROBS_MAX && row_logprobs != NULL; i++) row_logprobs[i] = 0;
-    job->sampled[row] = sample_row(&call, row, &job->rows[row], row_tokens, row_logprobs);
+    r->sampled[row] = sample_row(&call, row, &r->rows[row], row_tokens, row_logprobs);
   }
+}
+
+bool sample_rows(const rows_call* call) {
+  rows_job job = {.call = call};
+  if (call->num_rows < MIN_SHARED_ROWS) sample_part(&job, 0, 1);
+  else workers_run(sample_part, &job, call->num_rows < MAX_PARTS ? call->num_rows : MAX_PARTS);
+  return !atomic_load(&job.has_failed);
 }
 
 int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
@@ -142,10 +147,8 @@ int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, 
   int32_t status = open_call(output, &arrays, &call);
   if (status == RL_OK) status = validate_rows(&call, rows, num_rows, sampled, top_tokens, top_logprobs);
   if (status != RL_OK) return status;
-  rows_job job = {.call = &call, .rows = rows, .sampled = sampled, .top_tokens = top_tokens, .top_logprobs = top_logprobs};
-  if (num_rows < MIN_SHARED_ROWS) sample_part(&job, 0, 1);
-  else workers_run(sample_part, &job, num_rows < MAX_PARTS ? num_rows : MAX_PARTS);
-  return atomic_load(&job.has_failed) ? rl_fail(RL_ERR_MEMORY, "no memory to sample from %d tokens", call.vocabulary) : RL_OK;
+  const rows_call all = {call.logits, num_rows, call.vocabulary, rows, arrays, sampled, top_tokens, top_logprobs};
+  return sample_rows(&all) ? RL_OK : rl_fail(RL_ERR_MEMORY, "no memory to sample from %d tokens", call.vocabulary);
 }
 
 /* The law of the draw over the survivors. */

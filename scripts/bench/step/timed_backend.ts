@@ -29,8 +29,21 @@ export class TimedBackend implements ModelBackend {
   }
 
   forward(plan: StepPlan): void {
+    this.#launch(() => this.inner.forward(plan));
+  }
+
+  /** There are no logits to wait for apart from the draws where the device goes on with these. */
+  get canGoOn(): boolean {
+    return this.inner.canGoOn && !this.isSplit;
+  }
+
+  goOn(call: SampleCall, plan: StepPlan): void {
+    this.#launch(() => this.inner.goOn(call, plan));
+  }
+
+  #launch(act: () => void): void {
     const [startMs, startCpuMs] = [performance.now(), this.clock.nowMs()];
-    this.inner.forward(plan);
+    act();
     this.last.launchMs = this.clock.nowMs() - startCpuMs;
     this.last.forwardMs = performance.now() - startMs;
   }
