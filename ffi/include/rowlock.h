@@ -71,9 +71,9 @@ RL_API int32_t rl_model_load(const char* config, const char* tensors, rl_model**
 /* Frees a model; caches and drafters made with it must be gone. */
 RL_API int32_t rl_model_free(rl_model* model);
 
-/* out[0..8] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot,
- * recurrent bytes of one slot, compute type (0 float32, 1 float16, 2 bfloat16), 1 when its caches are sparse (else 0): in a sparse cache the
- * tokens that were written take memory, not slots and capacity; 1 when rl_sample_start and rl_forward_drawn work (else 0). */
+/* out[0..8] = weight bytes in memory, vocabulary, hidden size, layers, KV bytes of one token of one slot, recurrent bytes of one slot, compute type
+ * (0 float32, 1 float16, 2 bfloat16), and as 1 or 0: its caches are sparse (tokens that were written take memory, not slots and capacity);
+ * rl_sample_start and rl_forward_drawn work. */
 RL_API int32_t rl_model_info(const rl_model* model, int64_t* out);
 
 /* ---- cache ---------------------------------------------------------------------------------------------------------------- */
@@ -142,6 +142,8 @@ RL_API int32_t rl_page_free(rl_page* page);
 
 RL_API int32_t rl_output_new(rl_output** out);
 RL_API int32_t rl_output_free(rl_output* output);
+/* Gives back the memory of what the output holds. */
+RL_API int32_t rl_output_clear(rl_output* output);
 
 enum { RL_ROW_VERIFY = 1 };
 
@@ -160,8 +162,7 @@ typedef struct rl_row {
 RL_API int32_t rl_forward(rl_model* model, rl_cache* cache, rl_output* output, const int32_t* tokens, int32_t num_tokens,
                           const rl_row* rows, int32_t num_rows);
 
-/* A forward with one token of each row, the one that logits row i of `drawn` draws: rl_sample_start has been called, and need not be done. A row
- * that draws nothing goes on with token 0. `output` is another one than `drawn`. */
+/* A forward with one token of each row: what logits row i of `drawn`, another output, draws by rl_sample_start, done or not; else token 0. */
 RL_API int32_t rl_forward_drawn(rl_model* model, rl_cache* cache, rl_output* output, rl_output* drawn, const rl_row* rows, int32_t num_rows);
 
 /* Copies all logits as float32 [rows, vocabulary]; `capacity` counts floats. Waits for the evaluation. */
@@ -282,7 +283,7 @@ RL_API int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num
 RL_API int32_t rl_sample_start(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
                                const uint32_t* masks, int32_t num_masks);
 
-/* The second half: waits for these draws, and writes what rl_sample writes. */
+/* The second half: waits for these draws. */
 RL_API int32_t rl_sample_finish(rl_output* output, rl_sampled* sampled, int32_t num_rows, int32_t* top_tokens, float* top_logprobs);
 
 /* For tests: the filters' survivors of one logits row. `kept` is uint8 [vocabulary], 1 = may be drawn; `probabilities` is float

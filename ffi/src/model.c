@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "compute_type.h"
 #include "cpu/attention.h"
+#include "streams.h"
 
 static const architecture* const architectures[] = {&gemma3_text, &llama, &phi3, &qwen2, &qwen3, &qwen3_5, &qwen3_moe, &smollm3};
 
@@ -114,7 +115,7 @@ int32_t rl_model_load(const char* config_lines, const char* tensors, rl_model** 
   if (m == NULL) return config_free(&c), rl_fail(RL_ERR_MEMORY, "Out of memory for a model");
   m->owner = pthread_self();
   m->is_gpu = is_gpu_default();
-  m->stream = m->is_gpu ? mlx_default_gpu_stream_new() : mlx_default_cpu_stream_new();
+  m->stream = stream_take(m->is_gpu);
   host_ops_configure();
   scope s = scope_open(m->stream);
   m->uses_host_ops = host_ops_available(&s);
@@ -132,7 +133,7 @@ int32_t rl_model_free(rl_model* model) {
   /* What runs may point into the weights. */
   mlx_synchronize(model->stream);
   if (model->weights != NULL) model->architecture->unload(model->weights);
-  mlx_stream_free(model->stream);
+  stream_give_back(model->stream, model->is_gpu);
   free(model->states);
   free(model->capture_layers);
   free(model);

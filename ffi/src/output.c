@@ -52,6 +52,12 @@ int32_t rl_output_free(rl_output* output) {
   return RL_OK;
 }
 
+int32_t rl_output_clear(rl_output* output) {
+  if (output == NULL) return rl_fail(RL_ERR_ARGUMENT, "rl_output_clear: output must not be NULL");
+  output_set(output, mlx_array_empty, true);
+  return RL_OK;
+}
+
 /* The scope's array, launched or evaluated, as the caller's own. */
 static int32_t hand_out(scope* s, mlx_array array, bool waits, mlx_array* out) {
   mlx_array own = scope_release(s, array);

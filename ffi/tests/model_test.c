@@ -1,4 +1,5 @@
 /* Model, cache and forward through the public header, as a plain C caller: what they compute and what they refuse. */
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 
@@ -199,6 +200,38 @@ static void test_other_thread(rl_model* m, rl_cache* c, rl_output* o) {
   CHECK(h.forward == RL_ERR_THREAD && h.resize == RL_ERR_THREAD && h.free == RL_ERR_THREAD);
 }
 
+static int num_threads(void) {
+  int count = 0;
+  DIR* folder = opendir("/proc/self/task");
+  while (folder != NULL && readdir(folder) != NULL) count++;
+  if (folder != NULL) closedir(folder);
+  return count;
+}
+
+static void* serve_once(void* tensors) {
+  rl_model* m = NULL;
+  rl_cache* c = NULL;
+  rl_output* o = NULL;
+  rl_sampled drawn;
+  const rl_sampling warm = {.temperature = 1, .top_p = 1, .typical_p = 1, .num_top_logprobs = -1, .mask = -1};
+  CHECK(rl_model_load(tiny_config, tensors, &m) == RL_OK && rl_cache_new(m, &c) == RL_OK && rl_output_new(&o) == RL_OK);
+  CHECK(rl_cache_resize(c, 1, 16) == RL_OK && rl_forward(m, c, o, prompt, 4, &(rl_row){0, 0, 4, 1}, 1) == RL_OK);
+  CHECK(rl_sample_start(o, &warm, 1, NULL, 0, NULL, 0) == RL_OK && rl_sample_finish(o, &drawn, 1, NULL, NULL) == RL_OK && drawn.token >= 0);
+  CHECK(rl_output_free(o) == RL_OK && rl_cache_free(c) == RL_OK && rl_model_free(m) == RL_OK);
+  return NULL;
+}
+
+/* Models that come and go, each in a thread of its own, leave no threads behind. */
+static void test_threads(const tiny_checkpoint* checkpoint) {
+  int before = 0;
+  for (int i = 0; i < 5; i++) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, serve_once, (void*)checkpoint->tensors) == 0 && pthread_join(thread, NULL) == 0);
+    if (i == 0) before = num_threads(); /* the workers stay */
+  }
+  CHECK_VALUES(num_threads() == before, "%d threads, %d after the first model", num_threads(), before);
+}
+
 static void test_system(void) {
   char info[512];
   uint64_t memory[4];
@@ -228,7 +261,7 @@ int main(void) {
   CHECK(rl_cache_new(m, &c) == RL_OK && rl_output_new(&o) == RL_OK);
   test_forward(m, c, o);
   test_bad_forward(m, c, o);
-  if (info[8] == 1) test_forward_drawn(m, c, o), test_broken_draw(m, c, o);
+  if (info[8] == 1) test_forward_drawn(m, c, o), test_broken_draw(m, c, o), test_threads(&checkpoint);
   test_other_thread(m, c, o);
   CHECK(rl_output_free(o) == RL_OK && rl_cache_free(c) == RL_OK && rl_model_free(m) == RL_OK);
   tiny_checkpoint_remove(&checkpoint);

@@ -280,6 +280,8 @@ static void refuses_draws_on_the_stream_as_it_does_others(void) {
   CHECK(rl_sample_finish(output, sampled, 2, NULL, NULL) == RL_OK && sampled[0].token == 1 && sampled[1].token == 3);
   write_rows(logits, 2, 4);
   check_refused(rl_sample_finish(output, sampled, 2, NULL, NULL), "no draws"); /* those of other logits are gone */
+  CHECK(rl_output_clear(output) == RL_OK && rl_output_clear(NULL) == RL_ERR_ARGUMENT);
+  check_refused(rl_sample_start(output, rows, 2, NULL, 0, NULL, 0), "no logits");
 }
 
 int main(void) {

@@ -167,7 +167,11 @@ export class NativeBackend implements ModelBackend {
     this.#hasGoneOn = false;
     const drawn = this.#output;
     [this.#output, this.#nextOutput] = [this.#nextOutput, drawn];
-    translated(() => drawn.finish(call));
+    try {
+      translated(() => drawn.finish(call));
+    } finally {
+      drawn.clear();
+    }
   }
 
   readLogits(logits: Float32Array<ArrayBuffer>): void {

@@ -111,6 +111,11 @@ export class StepOutput {
     this.#library.check("rl_sample_finish", status);
   }
 
+  /** Gives back the memory of what it holds. */
+  clear(): void {
+    this.#library.check("rl_output_clear", this.#library.symbols.rl_output_clear(this.unsafeHandle));
+  }
+
   /** For tests: which tokens the filters of `call`'s row `samplingRow` leave of logits row `logitsRow`, and the law of the draw. */
   distribution(logitsRow: number, call: SampleCall, samplingRow: number, vocabSize: number): Distribution {
     const kept = new Uint8Array(vocabSize);

@@ -177,6 +177,12 @@ export const SYMBOLS = {
     ],
     result: "i32",
   },
+  rl_output_clear: {
+    parameters: [
+      "pointer", // rl_output* output
+    ],
+    result: "i32",
+  },
   rl_output_read: {
     parameters: [
       "pointer", // rl_output* output
