@@ -273,8 +273,7 @@ typedef struct rl_sampled {
 /* Samples every logits row of `output` with its own configuration, in one pass; waits for the evaluation.
  * `edits` may be NULL when no row has any; `masks` is uint32 [num_masks, ceil(vocabulary / 32)], bit set = allowed, may be NULL.
  * `top_tokens` and `top_logprobs` are [num_rows, RL_TOP_LOGPROBS_MAX] or NULL when no row asks for alternatives; most likely first, equal
- * ones by lower id; entries that are not asked for or do not exist have token -1 and logprob 0. All of a call is checked before anything
- * is written. */
+ * ones by lower id; entries that are not asked for or do not exist have token -1 and logprob 0. All is checked before any is written. */
 RL_API int32_t rl_sample(rl_output* output, const rl_sampling* rows, int32_t num_rows, const rl_edit* edits, int32_t num_edits,
                          const uint32_t* masks, int32_t num_masks, rl_sampled* sampled, int32_t* top_tokens, float* top_logprobs);
 
