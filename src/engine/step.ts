@@ -47,8 +47,8 @@ export function launch(core: EngineCore, report: StepReport): void {
 
 /**
  * Launches a second forward behind the one that is on its way, where nothing of what that one draws can change who is in it: the device goes on
- * without the host. Rows that end there are in it for nothing, and leave after it. Who may draft, wait, have a page kept or need another
- * size of the cache is served between two steps, with no second forward.
+ * without the host (elsewhere: asynchronous or overlap scheduling). Rows that end there are in it for nothing, and leave after it. Who may
+ * draft, waits, has a page to be kept or needs another size of the cache is served between two steps: then there is no second forward.
  */
 export function goOn(core: EngineCore): void {
   const [flight, next] = core.flights;

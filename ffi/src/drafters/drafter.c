@@ -101,6 +101,8 @@ int32_t rl_drafter_free(rl_drafter* d) {
   if (d == NULL) return RL_OK;
   int32_t status = model_check_thread(&d->base);
   if (status != RL_OK) return status;
+  /* What runs may point into the weights. */
+  mlx_synchronize(d->base.stream);
   if (d->weights != NULL) d->kind->unload(d->weights);
   free(d->base.states);
   free(d);
