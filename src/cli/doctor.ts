@@ -4,11 +4,12 @@ import { cacheFolder } from "../hub/cache_folder.ts";
 import { DEFAULT_MODEL } from "../hub/default_model.ts";
 import { NativeLibrary } from "../native/library.ts";
 import { type Bundle, readBundle } from "./bundle.ts";
+import { environmentWarnings } from "./check_environment.ts";
 import { libraryPath } from "./library_path.ts";
 import { sizeText } from "./size_text.ts";
 import { VERSION } from "./version.ts";
 
-/** One thing that is looked at. Its text says what was found; an error, what is wrong. */
+/** One thing that is looked at. Its text says what was found; an error, what is wrong. Both may have several lines. */
 export interface Check {
   readonly name: string;
   readonly look: () => Promise<string | Note>;
@@ -27,14 +28,19 @@ const MIN_MEMORY_BYTES = 1.5e9;
 export async function doctor(checks: readonly Check[] = systemChecks(), print: (line: string) => void = console.log): Promise<number> {
   const width = Math.max(...checks.map(({ name }) => name.length));
   let [numWrong, numNotes] = [0, 0];
+  const tell = (kind: string, name: string, text: string): void => {
+    const start = `${kind.padEnd(7)}${name.padEnd(width)}  `;
+    print(start + text.replaceAll("\n", `\n${" ".repeat(start.length)}`));
+  };
   for (const { name, look } of checks) {
     try {
       const found = await look();
       if (typeof found !== "string") numNotes++;
-      print(typeof found === "string" ? `ok     ${name.padEnd(width)}  ${found}` : `note   ${name.padEnd(width)}  ${found.note}`);
+      if (typeof found === "string") tell("ok", name, found);
+      else tell("note", name, found.note);
     } catch (error) {
       numWrong++;
-      print(`WRONG  ${name.padEnd(width)}  ${(error as Error).message}`);
+      tell("WRONG", name, (error as Error).message);
     }
   }
   const notes = numNotes === 0 ? "" : " Mind what is noted above.";
@@ -46,6 +52,7 @@ function systemChecks(bundle: Bundle | null = readBundle()): readonly Check[] {
   return [
     { name: "program", look: () => Promise.resolve(describeProgram(bundle)) },
     { name: "memory", look: () => Promise.resolve(describeMemory()) },
+    { name: "environment", look: () => Promise.resolve(checkEnvironment()) },
     { name: "cache", look: checkCache },
     { name: "library", look: () => checkLibrary(bundle) },
     { name: "model", look: () => describeModel(bundle) },
@@ -63,6 +70,12 @@ function describeMemory(): string {
   const text = `${sizeText(available)} of ${sizeText(total)} free`;
   if (available < MIN_MEMORY_BYTES) throw new Error(`${text}; the default model needs about ${sizeText(MIN_MEMORY_BYTES)}`);
   return text;
+}
+
+function checkEnvironment(): string {
+  const warnings = environmentWarnings();
+  if (warnings.length > 0) throw new Error(warnings.join("\n"));
+  return "no variable has a value that is not understood";
 }
 
 async function checkCache(): Promise<string> {
@@ -95,7 +108,7 @@ async function checkLibrary(bundle: Bundle | null): Promise<string> {
 }
 
 function details(parts: readonly string[]): string {
-  return `                ${parts.filter((part) => part !== "").join(", ")}`;
+  return parts.filter((part) => part !== "").join(", ");
 }
 
 /** A model that is not here yet is no fault: it is brought when it is needed. */

@@ -9,6 +9,9 @@ import { bundledModel } from "./bundle.ts";
 import { fetchFromHub } from "./hub_fetch.ts";
 import { unwrapFolder } from "./unwrap_folder.ts";
 
+/** What a `.gguf` file begins with. */
+const GGUF = "GGUF";
+
 /** A model on this machine. */
 export interface FoundModel {
   /** Folder or `.gguf` file. */
@@ -40,7 +43,16 @@ export function checkModelName(name: string | null): void {
 
 function checkPath(name: string): void {
   const reference = parseModelReference(name);
-  if (reference.type === "path") unwrapFolder(reference.path);
+  if (reference.type === "path") checkFirstBytes(unwrapFolder(reference.path));
+}
+
+/** A file that is something else shows without a look at the rest. */
+function checkFirstBytes(path: string): void {
+  if (!path.endsWith(".gguf") || !Deno.statSync(path).isFile) return;
+  using file = Deno.openSync(path);
+  const bytes = new Uint8Array(GGUF.length);
+  const found = new TextDecoder().decode(bytes.subarray(0, file.readSync(bytes) ?? 0));
+  if (found !== GGUF) throw new Error(`Cannot read ${path}: it begins with ${JSON.stringify(found)}, expected "${GGUF}"`);
 }
 
 function missingPath(name: string): string | null {

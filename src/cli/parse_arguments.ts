@@ -57,7 +57,10 @@ function meantAsModel(text: string, { flags }: Command): string {
 function checkPositionals(command: Command, found: readonly string[]): void {
   const { name, positionals: places } = command;
   const missing = places.find((place, index) => !place.isOptional && found[index] === undefined);
-  if (missing !== undefined) throw new UsageError(`${name} needs ${missing.choices?.join(", ") ?? missing.name}; found nothing`);
+  if (missing !== undefined) {
+    const wanted = missing.choices === undefined ? missing.name : `one of ${missing.choices.join(", ")}`;
+    throw new UsageError(`${name} needs ${wanted}; found nothing`);
+  }
   const isOpenEnded = places.at(-1)?.isRepeatable ?? false;
   if (!isOpenEnded && found.length > places.length) {
     const takes = places.length === 0 ? "no arguments" : `${places.length} at most`;

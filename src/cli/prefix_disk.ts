@@ -12,23 +12,30 @@ const DEFAULT_MB = 4096;
 /** A read-only file system has no class of its own. */
 const READ_ONLY = "EROFS";
 
+type PrefixDiskSettings = Pick<ServeSettings, "prefixCacheDisk" | "prefixCacheDiskMb" | "prefixCacheMb">;
+
+/** Looks at the flags alone, before anything is loaded. @throws {UsageError} for those that do not go together. */
+export function checkPrefixDiskFlags({ prefixCacheDisk, prefixCacheDiskMb, prefixCacheMb }: PrefixDiskSettings): void {
+  if (prefixCacheDisk === null && prefixCacheDiskMb !== null) {
+    throw new UsageError(`--prefix-cache-disk-mb is ${prefixCacheDiskMb}, and no folder is named; expected --prefix-cache-disk beside it`);
+  }
+  if (prefixCacheDisk !== null && prefixCacheMb === 0) {
+    throw new UsageError("--prefix-cache-disk needs memory to work with: --prefix-cache-mb is 0, expected 1 or more");
+  }
+}
+
 /**
  * Makes the folder, for this user alone, and sees whether it may be written; null when none is named, and, with a warning, when it cannot
  * be had for a reason that may pass, like a disk that is full. (One that is there and cannot be written for such a reason is told by its
  * user.)
- * @throws {UsageError | Error} with one line that says what is wrong with it: rights, its owner, or that it is no folder.
+ * @param settings that `checkPrefixDiskFlags` has let pass.
+ * @throws {Error} with one line that says what is wrong with it: rights, its owner, or that it is no folder.
  */
 export async function makePrefixDisk(
-  { prefixCacheDisk, prefixCacheDiskMb, prefixCacheMb }: Pick<ServeSettings, "prefixCacheDisk" | "prefixCacheDiskMb" | "prefixCacheMb">,
+  { prefixCacheDisk, prefixCacheDiskMb }: PrefixDiskSettings,
   warn: (line: string) => void = console.error,
 ): Promise<PrefixDiskOptions | null> {
-  if (prefixCacheDisk === null) {
-    if (prefixCacheDiskMb === null) return null;
-    throw new UsageError(`--prefix-cache-disk-mb is ${prefixCacheDiskMb}, and no folder is named; expected --prefix-cache-disk beside it`);
-  }
-  if (prefixCacheMb === 0) {
-    throw new UsageError("--prefix-cache-disk needs memory to work with: --prefix-cache-mb is 0, expected 1 or more");
-  }
+  if (prefixCacheDisk === null) return null;
   try {
     const folder = await makePrivateFolder(join(resolve(prefixCacheDisk), SUBFOLDER));
     await checkRights(folder);

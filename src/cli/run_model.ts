@@ -15,7 +15,7 @@ import { libraryPath } from "./library_path.ts";
 import { checkMemory } from "./least_memory.ts";
 import { lookAtMachine } from "./machine.ts";
 import { checkModelName, findModel, readModel } from "./model_source.ts";
-import { makePrefixDisk } from "./prefix_disk.ts";
+import { checkPrefixDiskFlags, makePrefixDisk } from "./prefix_disk.ts";
 import { contextNote, DEFAULT_MAX_CONTEXT, startEngine } from "./start_engine.ts";
 import { TerminalProgress } from "./terminal_progress.ts";
 
@@ -51,6 +51,7 @@ export async function runModel(name: string | null, settings: SettingsOf<typeof 
   checkModelName(name);
   checkComputeFlags(settings);
   checkDraftFlags(settings);
+  checkPrefixDiskFlags(settings);
   const progress = new TerminalProgress();
   for (const warning of environmentWarnings()) progress.note(`rowlock: ${warning}`);
   const nativeLibrary = await libraryPath();

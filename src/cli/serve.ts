@@ -11,9 +11,11 @@ import { libraryPath } from "./library_path.ts";
 import { lookAtMachine } from "./machine.ts";
 import { checkModelName } from "./model_source.ts";
 import { keepOnly } from "./permissions.ts";
+import { checkPrefixDiskFlags } from "./prefix_disk.ts";
 import { requestLog } from "./request_log.ts";
 import { modelNames, poolLimits, serveModels } from "./serve_models.ts";
 import { DEFAULT_MAX_CONTEXT } from "./start_engine.ts";
+import { StopSignals } from "./stop_signals.ts";
 import { isSupervised, watchHealth, watchSupervisor } from "./supervised.ts";
 import { tryLine } from "./try_line.ts";
 import { VERSION } from "./version.ts";
@@ -21,7 +23,7 @@ import { VERSION } from "./version.ts";
 const INTERRUPTED = 130;
 
 /**
- * Serves until SIGINT or SIGTERM; a second one ends the process at once.
+ * Serves until SIGINT or SIGTERM; a second one ends what runs at once. One that comes twice within a second is one.
  * @throws {Error} with one line that says what is wrong, when the model cannot be loaded or the address cannot be had.
  */
 export async function serve(settings: ServeSettings): Promise<void> {
@@ -29,6 +31,7 @@ export async function serve(settings: ServeSettings): Promise<void> {
   for (const name of modelNames(settings)) checkModelName(name);
   checkComputeFlags(settings);
   checkDraftFlags(settings);
+  checkPrefixDiskFlags(settings);
   for (const warning of environmentWarnings()) console.error(`rowlock: ${warning}`);
   const apiKeys = await readApiKeys(settings);
   const nativeLibrary = await libraryPath();
@@ -105,9 +108,10 @@ function announce(server: RunningServer, models: readonly PoolMember[], isKeyNee
 }
 
 async function untilStopped(server: RunningServer, drainTimeoutMs: number): Promise<void> {
-  let numSignals = 0;
-  const stop = (): void => {
-    numSignals++;
+  const counter = new StopSignals();
+  const stop = (name: string): void => {
+    const numSignals = counter.count(name);
+    if (numSignals === null) return;
     // The second signal ends what runs, each stream with its error event, which takes a moment; the third does not wait for that.
     if (numSignals > 2) Deno.exit(INTERRUPTED);
     const { numLive } = server.app;
@@ -118,10 +122,11 @@ async function untilStopped(server: RunningServer, drainTimeoutMs: number): Prom
     server.drain(drainTimeoutMs);
   };
   const signals: Deno.Signal[] = ["SIGINT", "SIGTERM"];
-  for (const signal of signals) Deno.addSignalListener(signal, stop);
+  const listeners = signals.map((signal) => [signal, (): void => stop(signal)] as const);
+  for (const [signal, listener] of listeners) Deno.addSignalListener(signal, listener);
   const endWatch = isSupervised() ? watchHealth(server.url) : (): void => {};
-  if (isSupervised()) watchSupervisor(stop);
+  if (isSupervised()) watchSupervisor(() => stop("supervisor"));
   await server.finished;
   endWatch();
-  for (const signal of signals) Deno.removeSignalListener(signal, stop);
+  for (const [signal, listener] of listeners) Deno.removeSignalListener(signal, listener);
 }

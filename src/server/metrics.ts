@@ -23,6 +23,11 @@ function gauge(name: string, help: string, read: () => number): Reading {
   return new Reading(name, help, "gauge", read);
 }
 
+/** What is a share of something may be a fraction; bytes are whole. */
+function bytes(name: string, help: string, read: () => number): Reading {
+  return gauge(name, help, () => Math.round(read()));
+}
+
 function total(name: string, help: string, read: () => number): Reading {
   return new Reading(name, help, "counter", read);
 }
@@ -46,15 +51,15 @@ function stepReadings(engine: EngineFigures, numLiveSequences: () => number): Re
 
 function memoryReadings(engine: EngineFigures): Reading[] {
   return [
-    gauge("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
-    gauge("rowlock_kv_bytes", "Bytes that the KV cache takes: of a sparse one those of the rows' tokens.", () => engine.stats.kvBytes),
-    gauge(
+    bytes("rowlock_memory_limit_bytes", "Bytes that loaded models may take together.", () => engine.stats.memoryLimitBytes),
+    bytes("rowlock_kv_bytes", "Bytes that the KV cache takes: of a sparse one those of the rows' tokens.", () => engine.stats.kvBytes),
+    bytes(
       "rowlock_mlx_active_bytes",
       "Bytes that MLX has asked for; a sparse KV cache is none of it, and is in rowlock_kv_bytes.",
       () => engine.stats.mlxActiveBytes,
     ),
-    gauge("rowlock_mlx_peak_bytes", "Most bytes that MLX has asked for.", () => engine.stats.mlxPeakBytes),
-    gauge("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
+    bytes("rowlock_mlx_peak_bytes", "Most bytes that MLX has asked for.", () => engine.stats.mlxPeakBytes),
+    bytes("rowlock_weight_bytes", "Bytes of the weights as they are computed with.", () => engine.facts.weightBytes),
   ];
 }
 
@@ -65,7 +70,7 @@ function prefixReadings(prefix: () => PrefixFigures): Reading[] {
     total("rowlock_prefix_hit_tokens_total", "Prompt tokens that were found there and not computed.", () => prefix().hitTokens),
     total("rowlock_prefix_evictions_total", "Pages that had to make room for others.", () => prefix().evictions),
     gauge("rowlock_prefix_pages", "Pages of the prefix cache.", () => prefix().pages),
-    gauge("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
+    bytes("rowlock_prefix_bytes", "Bytes of the prefix cache.", () => prefix().bytes),
     ...diskReadings(() => prefix().disk ?? NO_DISK),
   ];
 }
@@ -77,7 +82,7 @@ function diskReadings(disk: () => DiskFigures): Reading[] {
     total("rowlock_prefix_disk_written_bytes_total", "Bytes of pages written to the disk.", () => disk().writtenBytes),
     total("rowlock_prefix_disk_dropped_total", "Pages that were not written to the disk.", () => disk().numDropped),
     total("rowlock_prefix_disk_damaged_total", "Pages that were found damaged on the disk, and removed.", () => disk().numDamaged),
-    gauge("rowlock_prefix_disk_bytes", "Bytes of all pages on the disk, whoever wrote them, counted every 30 s.", () => disk().heldBytes),
+    bytes("rowlock_prefix_disk_bytes", "Bytes of all pages on the disk, whoever wrote them, counted every 30 s.", () => disk().heldBytes),
   ];
 }
 
@@ -103,7 +108,7 @@ export class ServerMetrics {
       ...stepReadings(engine, numLiveSequences),
       ...prefixReadings(() => engine.stats.prefix ?? NO_PREFIXES),
       ...memoryReadings(engine),
-      gauge("rowlock_body_bytes", "Bytes of request bodies that are being read or parsed.", numBodyBytes),
+      bytes("rowlock_body_bytes", "Bytes of request bodies that are being read or parsed.", numBodyBytes),
       this.#requests,
       this.#disconnects,
       this.#stepRows,

@@ -117,7 +117,9 @@ function logitBias(bias: Readonly<Record<string, number>>, vocabSize: number): R
   const map = new Map<number, number>();
   for (const [key, value] of Object.entries(bias)) {
     // One spelling for each id: of two spellings in one request, one would be lost.
-    if (!/^(?:0|-?[1-9]\d*)$/.test(key)) throw invalidValue("logit_bias", `must have token ids as keys; found ${show(key)}`);
+    if (!/^(?:0|-?[1-9]\d*)$/.test(key)) {
+      throw invalidValue("logit_bias", `must have token ids as keys, in decimal digits without leading zeros; found ${show(key)}`);
+    }
     checkTokenIds([Number(key)], vocabSize, "logit_bias");
     if (value !== 0) map.set(Number(key), value);
   }

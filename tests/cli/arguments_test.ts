@@ -172,7 +172,7 @@ Deno.test("help and version win over everything that stands beside them", () => 
 
 Deno.test("positional arguments are counted and checked", () => {
   assertEquals(describe(parseArguments(["completions", "bash"])), "run completions");
-  assertThrows(() => parseArguments(["completions"]), UsageError, "completions needs bash, zsh, fish; found nothing");
+  assertThrows(() => parseArguments(["completions"]), UsageError, "completions needs one of bash, zsh, fish; found nothing");
   assertThrows(() => parseArguments(["completions", "tcsh"]), UsageError, 'completions takes one of bash, zsh, fish; found "tcsh"');
   assertThrows(() => parseArguments(["completions", "bash", "zsh"]), UsageError, 'Unexpected argument "zsh"');
 });

@@ -1,7 +1,8 @@
 /** The folder of `--prefix-cache-disk`, before anything is served. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UsageError } from "../../src/cli/flags.ts";
-import { makePrefixDisk } from "../../src/cli/prefix_disk.ts";
+import { checkPrefixDiskFlags, makePrefixDisk } from "../../src/cli/prefix_disk.ts";
+import { runMain, TINY_MODEL } from "./cli_process.ts";
 import { withFolder } from "../engine/disk/pages.ts";
 
 const SETTINGS = { prefixCacheDiskMb: 5, prefixCacheMb: 100 };
@@ -9,16 +10,28 @@ const isWindows = Deno.build.os === "windows";
 
 Deno.test("no folder is made when none is named, and one that is named needs memory", async () => {
   assertEquals(await makePrefixDisk({ ...SETTINGS, prefixCacheDiskMb: null, prefixCacheDisk: null }), null);
-  await assertRejects(
-    () => makePrefixDisk({ ...SETTINGS, prefixCacheDisk: null }),
+  assertThrows(
+    () => checkPrefixDiskFlags({ ...SETTINGS, prefixCacheDisk: null }),
     UsageError,
     "--prefix-cache-disk-mb is 5, and no folder is named; expected --prefix-cache-disk beside it",
   );
-  await assertRejects(
-    () => makePrefixDisk({ ...SETTINGS, prefixCacheDisk: "somewhere", prefixCacheMb: 0 }),
+  assertThrows(
+    () => checkPrefixDiskFlags({ ...SETTINGS, prefixCacheDisk: "somewhere", prefixCacheMb: 0 }),
     UsageError,
     "--prefix-cache-disk needs memory to work with: --prefix-cache-mb is 0, expected 1 or more",
   );
+  checkPrefixDiskFlags({ prefixCacheDisk: null, prefixCacheDiskMb: null, prefixCacheMb: 0 });
+  checkPrefixDiskFlags({ ...SETTINGS, prefixCacheDisk: "somewhere" });
+});
+
+Deno.test("flags about the disk that do not go together are told before anything is looked for", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const taken = `${(listener.addr as Deno.NetAddr).port}`;
+  for (const command of [["serve", "--port", taken, "--model", TINY_MODEL], ["run", TINY_MODEL]]) {
+    const { code, stdout, stderr } = await runMain(...command, "--prefix-cache-disk-mb", "5");
+    assertEquals([code, stdout, stderr.split("\n").length], [2, "", 2], stderr);
+    assertMatch(stderr, /^rowlock: --prefix-cache-disk-mb is 5, and no folder is named/);
+  }
 });
 
 Deno.test({

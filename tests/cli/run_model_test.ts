@@ -14,7 +14,8 @@ modelTest("a conversation through a pipe gives the answers alone and ends with t
   const { code, stdout } = await child.output();
   const lines = new TextDecoder().decode(stdout).split("\n");
   const cut = "(cut: max_tokens or the context's end was reached)";
-  assertEquals([code, lines[1], lines[3], lines.slice(4)], [0, cut, cut, ["temperature 0", "top_p 0.9", "max_tokens 4", ""]]);
+  const set = ["temperature 0", "top_p 0.9", "repetition_penalty 1.1", "max_tokens 4", ""];
+  assertEquals([code, lines[1], lines[3], lines.slice(4)], [0, cut, cut, set]);
   assertEquals(lines[0]!.length > 3, true);
 });
 

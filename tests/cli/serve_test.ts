@@ -66,6 +66,18 @@ Deno.test("what was typed wrong is told before a port that is in use", async () 
   const drafter = await runMain("serve", "--port", port, "--model", TINY_MODEL, "--draft-model", "no/such/drafter");
   assertEquals([drafter.code, drafter.stdout], [1, ""]);
   assertOneErrorLine(drafter.stderr, "no/such/drafter as a drafter: it does not exist");
+  const folder = await Deno.makeTempDir();
+  try {
+    for (const text of ["<html>", "GG", ""]) {
+      const path = join(folder, "page.gguf");
+      await Deno.writeTextFile(path, text);
+      const page = await runMain("serve", "--port", port, "--model", path);
+      assertEquals([page.code, page.stdout], [1, ""]);
+      assertOneErrorLine(page.stderr, `page.gguf: it begins with "${text.slice(0, 4)}", expected "GGUF"`);
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("a library that does not exist is one line that says what to run", async () => {
@@ -112,15 +124,37 @@ Deno.test("on SIGTERM a stream that runs is finished first", async () => {
   assertEquals((await server.ended()).code, 0);
 });
 
+/** A stream that runs for as long as nobody ends it, and what comes after its first part. */
+async function longStream(url: string): Promise<{ readonly rest: Promise<string> }> {
+  const response = await complete(url, { stream: true });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  await reader.read();
+  const rest = async (): Promise<string> => {
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value;
+    return text;
+  };
+  return { rest: rest() };
+}
+
 Deno.test("a second signal ends running streams at once with an error event", async () => {
   await using server = await ServerProcess.start("--model", TINY_MODEL, "--max-context", "100000", "--log-level", "error");
-  const response = await complete(server.url, { stream: true });
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = (await reader.read()).value ?? "";
+  const { rest } = await longStream(server.url);
   server.kill("SIGTERM");
   server.kill("SIGINT");
-  for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value;
+  const text = await rest;
   assertEquals((await server.ended()).code, 0);
   assertStringIncludes(text, '"error":{');
   assertEquals(text.includes('"finish_reason":"length"'), false);
+});
+
+Deno.test("one Ctrl-C that arrives twice lets a stream finish", async () => {
+  await using server = await ServerProcess.start("--model", TINY_MODEL, "--log-level", "error");
+  const { rest } = await longStream(server.url);
+  server.kill("SIGINT");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  server.kill("SIGINT");
+  const text = await rest;
+  assertEquals((await server.ended()).code, 0);
+  assertStringIncludes(text, '"finish_reason":"length"');
 });

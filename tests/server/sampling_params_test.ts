@@ -197,6 +197,13 @@ Deno.test("values of another type are 400 with the parameter and the value", asy
   }
 });
 
+Deno.test("a key of logit_bias that is no token id is told with the way to write one", async () => {
+  for (const key of ["007", "abc", ""]) {
+    const { message } = await refused({ logit_bias: { [key]: 1 } });
+    assertEquals(message, `logit_bias: must have token ids as keys, in decimal digits without leading zeros; found "${key}"`);
+  }
+});
+
 Deno.test("JSON's own numbers beyond double are out of range, and NaN is no JSON", async () => {
   const { post } = testApp();
   const raw = (field: string): string => `{"messages":[{"role":"user","content":"x"}],${field}}`;

@@ -23,6 +23,9 @@ const COMMANDS = ["help", "set", "unset", "system", "clear", "bye", "quit", "exi
 /** Whatever stands behind it. */
 const END = /^\/(bye|quit|exit)(\s|$)/;
 
+/** What people type who want to leave, and no question to anybody. */
+const WORD_TO_END = /^(quit|exit)\s*$/;
+
 const BEGIN_ANEW = "/clear begins a new conversation";
 
 export interface ChatLoopOptions {
@@ -35,6 +38,13 @@ export interface ChatLoopOptions {
 function meantCommand(name: string): string {
   if (SETTING_NAMES.includes(name)) return `; there is ${wantedValue(name)}`;
   return didYouMean(`/${name}`, COMMANDS.map((command) => `/${command}`)) || "; /help shows all";
+}
+
+/** Every further question would be refused, too, when the context is full; what to leave out is for the person to say. */
+function describeError({ message, code }: ChatError, hasHistory: boolean): string {
+  if (code !== "context_length_exceeded") return message;
+  const fault = hasHistory ? `The conversation no longer fits the context; ${BEGIN_ANEW}` : "The message does not fit the context";
+  return `${fault}\n(${message})`;
 }
 
 /** Text between quotes is never a command. */
@@ -75,6 +85,11 @@ export class ChatLoop {
         continue;
       }
       wasInterrupted = false;
+      if (typeof text === "string" && WORD_TO_END.test(text)) {
+        const word = text.trimEnd();
+        this.#terminal.write(`/${word} ends; ${QUOTES}${word}${QUOTES} says it to the model\n`);
+        continue;
+      }
       if (typeof text !== "string") await this.#answer(text.quoted);
       else if (text.startsWith("/")) this.#runCommand(text);
       else await this.#answer(text);
@@ -132,7 +147,7 @@ export class ChatLoop {
   }
 
   #set(rest: string): string {
-    const [, name, value] = /^(\S+)\s+([^]+)$/.exec(rest) ?? [];
+    const [, name, value] = /^([^\s=]+)(?:\s*=\s*|\s+)(\S[^]*)$/.exec(rest) ?? [];
     if (name !== undefined && value !== undefined) {
       this.settings.set(name, value.trim());
       return "";
@@ -161,9 +176,7 @@ export class ChatLoop {
     } catch (error) {
       this.#history = before;
       if (!(error instanceof ChatError)) throw error;
-      // Every further question would be refused, too; what to leave out is for the person to say.
-      const hint = error.code === "context_length_exceeded" && before.length > 0 ? `${BEGIN_ANEW}\n` : "";
-      this.#terminal.write(`\n${error.message}\n${hint}`);
+      this.#terminal.write(`\n${describeError(error, before.length > 0)}\n`);
     } finally {
       this.#terminal.onInterrupt = null;
     }

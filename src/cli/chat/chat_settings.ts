@@ -14,10 +14,17 @@ export const SETTING_NAMES: readonly string[] = [...Object.keys(SAMPLING_SHAPE),
 /** What a conversation begins with where the model names nothing: the protocol's temperature, 1, is too hot for small models. */
 const CALM: Readonly<Record<string, number>> = { temperature: 0.3, top_p: 0.9 };
 
+/** Small models repeat themselves without end where nothing holds them back. */
+const NO_LOOPS: Readonly<Record<string, number>> = { repetition_penalty: 1.1 };
+
+/** Both names of one setting in a request would be a contradiction. */
+const ALIASES: Readonly<Record<string, string>> = { repeat_penalty: "repetition_penalty" };
+
 /** The settings that a conversation begins with. @param own the model's sampling defaults, as its generation config names them. */
 export function firstSettings(own: LoadedModel["generationDefaults"]): Readonly<Record<string, number>> {
   const names = ["temperature", "top_p", "top_k", "min_p", "do_sample"];
-  return names.some((name) => Object.hasOwn(own, name)) ? {} : CALM;
+  const calm = names.some((name) => Object.hasOwn(own, name)) ? {} : CALM;
+  return Object.hasOwn(own, "repetition_penalty") ? calm : { ...calm, ...NO_LOOPS };
 }
 
 export class ChatSettings {
@@ -38,12 +45,12 @@ export class ChatSettings {
     const value = parseValue(text);
     const fault = faultOf(name, value);
     if (fault !== null) throw new SettingError(`${name} ${fault}`);
-    this.#values.set(name, value);
+    this.#values.set(ALIASES[name] ?? name, value);
   }
 
   /** Back to the model's own. @throws {SettingError} */
   unset(name: string): void {
-    this.#values.delete(checkName(name));
+    this.#values.delete(ALIASES[checkName(name)] ?? name);
   }
 }
 

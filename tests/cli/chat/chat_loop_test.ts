@@ -114,7 +114,9 @@ Deno.test("every command with a wrong value, or without one, says what is allowe
     ["/claer", "There is no command /claer; did you mean /clear?"],
     ["/dance", "There is no command /dance; /help shows all"],
     ["/", "There is no command /; /help shows all"],
-    ["/set temperature=0.7", `/set temperature=0.7 has no value; write /set temperature VALUE, where ${range}`],
+    ["/set temperature=", `/set temperature= has no value; write /set temperature VALUE, where ${range}`],
+    ["/set temperature=hot", 'temperature must be a number from 0 to 100; found "hot"'],
+    ["/set sed=4", 'There is no setting "sed"; did you mean seed?'],
     ["/set sed 4", 'There is no setting "sed"; did you mean seed?'],
     ["/set sed", 'There is no setting "sed"; did you mean seed?'],
     ["/set seed 4.5", "seed must be an integer from -2^63 to 2^64-1; found 4.5"],
@@ -128,6 +130,17 @@ Deno.test("every command with a wrong value, or without one, says what is allowe
   }
 });
 
+Deno.test("a value stands behind its name, with or without an equals sign", async () => {
+  const { terminal, loop } = await chat(["/set temperature=0.5", "/set top_p = 0.8", "/set stop a=b", '/set bad_words=["=", "x y"]']);
+  assertEquals([terminal.written, loop.settings.fields], ["", { temperature: 0.5, top_p: 0.8, stop: "a=b", bad_words: ["=", "x y"] }]);
+});
+
+Deno.test("two names of one setting are one setting", async () => {
+  const { engine, loop } = await chat(["/set repetition_penalty 1.1", "/set repeat_penalty 1.3", "Hi", "/unset repeat_penalty", "Ho"]);
+  assertEquals(engine.requests.map(({ sampling }) => sampling.repetitionPenalty), [1.3, 1]);
+  assertEquals(loop.settings.fields, {});
+});
+
 Deno.test("every setting says what it takes", () => {
   for (const name of SETTING_NAMES) assertMatch(wantedValue(name), new RegExp(`^/set ${name} VALUE, where VALUE must be [^;]+$`));
 });
@@ -137,6 +150,14 @@ Deno.test("each word that ends a conversation ends it, whatever stands behind it
     const { terminal, engine } = await chat([typed, "never"]);
     assertEquals([terminal.written, engine.requests.length], ["", 0]);
   }
+});
+
+Deno.test("a lone word that wants to end is answered with the command, and only that", async () => {
+  const { terminal, engine } = await chat(["quit", "exit ", "Quit", "quit it", '"""quit"""']);
+  const hints = ["quit", "exit"].map((word) => `/${word} ends; """${word}""" says it to the model\n`);
+  assertEquals(terminal.written, `${hints.join("")}Hello\nHello\nHello\n`);
+  const sent = engine.requests.map((request) => promptOf(request).split("\n").at(-3));
+  assertEquals(sent, ["Quit", "quit it", "quit"]);
 });
 
 Deno.test("Ctrl-C stops the answer, keeps what came of it, and the conversation goes on", async () => {
@@ -188,22 +209,26 @@ Deno.test("/clear forgets the conversation but not the instructions, which /syst
 });
 
 Deno.test("a conversation begins with calm settings where the model names none, and /help and /set show them", async () => {
-  assertEquals(firstSettings({}), { temperature: 0.3, top_p: 0.9 });
-  assertEquals(firstSettings({ repetition_penalty: 1.1 }), { temperature: 0.3, top_p: 0.9 });
-  for (const own of [{ temperature: 0.6 }, { top_p: 0.8 }, { do_sample: false }]) assertEquals(firstSettings(own), {});
+  assertEquals(firstSettings({}), { temperature: 0.3, top_p: 0.9, repetition_penalty: 1.1 });
+  assertEquals(firstSettings({ repetition_penalty: 1 }), { temperature: 0.3, top_p: 0.9 });
+  for (const own of [{ temperature: 0.6 }, { top_p: 0.8 }, { do_sample: false }]) {
+    assertEquals(firstSettings(own), { repetition_penalty: 1.1 });
+    assertEquals(firstSettings({ ...own, repetition_penalty: 1.05 }), {});
+  }
   const terminal = new ScriptedTerminal("/set", "/help", "Hi", "/unset temperature", "Ho");
   const engine = new FakeEngine();
   await new ChatLoop(terminal, askApp(testApp(engine).app), { system: null, settings: firstSettings({}) }).run();
-  assertEquals(terminal.written.split("temperature 0.3\ntop_p 0.9\n").length, 3);
-  assertEquals(engine.requests.map(({ sampling }) => [sampling.temperature, sampling.topP]), [[0.3, 0.9], [1, 0.9]]);
+  assertEquals(terminal.written.split("temperature 0.3\ntop_p 0.9\nrepetition_penalty 1.1\n").length, 3);
+  const sent = engine.requests.map(({ sampling }) => [sampling.temperature, sampling.topP, sampling.repetitionPenalty]);
+  assertEquals(sent, [[0.3, 0.9, 1.1], [1, 0.9, 1.1]]);
 });
 
 Deno.test("a full context says how to begin anew, and after that the conversation goes on", async () => {
   const long = "x".repeat(150);
   const { terminal, loop } = await chat([long, long, "/clear", "Hi"], (_, index) => ({ tokens: say(index === 0 ? "a".repeat(40) : "ok") }));
-  const [, refused, hint] = terminal.written.split("\n").filter((line) => line !== "");
-  assertStringIncludes(refused!, "This model's context holds 256 tokens");
-  assertEquals(hint, "/clear begins a new conversation");
+  const [, refused, why] = terminal.written.split("\n").filter((line) => line !== "");
+  assertEquals(refused, "The conversation no longer fits the context; /clear begins a new conversation");
+  assertMatch(why!, /^\(This model's context holds 256 tokens, prompt and answer together; found a prompt of \d+ tokens\)$/);
   assertEquals(loop.messages.map(({ content }) => content), ["Hi", "ok"]);
   const full = await chat(["Hi"], () => ({ tokens: [...new TextEncoder().encode("a".repeat(300))] }));
   assertStringIncludes(full.terminal.written, "(cut: the context is full; /clear begins a new conversation)");
@@ -215,8 +240,8 @@ Deno.test("a question that fails is said and forgotten, before the first token a
     (_, index) => index === 0 ? { tokens: [72, 101], error: "row_broken" } : { tokens: say("ok") },
   );
   assertEquals(loop.messages.map(({ content }) => content), ["Ho", "ok"]);
-  assertStringIncludes(terminal.written, "This model's context holds 256 tokens");
-  assertStringIncludes(terminal.written, "The engine says row_broken");
+  assertStringIncludes(terminal.written, "\nThe message does not fit the context\n(This model's context holds 256 tokens");
+  assertStringIncludes(terminal.written, "\nThe engine says row_broken\n");
 });
 
 Deno.test("thoughts are shown and are no part of the conversation", async () => {
