@@ -114,7 +114,9 @@ int32_t output_start_draws(rl_output* output, host_kernel kernel, const void* pa
 
 int32_t output_finish_draws(rl_output* output, stream_draws* draws, int32_t* num_rows) {
   if (output == NULL || output->draws.ctx == NULL) return rl_fail(RL_ERR_ARGUMENT, "The output has no draws on their way");
-  if (mlx_array_eval(output->draws) != 0) return RL_ERR_MLX;
+  scope s = {.status = RL_OK};
+  scope_check(&s, mlx_array_eval(output->draws));
+  if (s.status != RL_OK) return s.status;
   *num_rows = output_num_drawn(output);
   *draws = draws_at((void*)mlx_array_data_int32(output->draws), *num_rows);
   return RL_OK;

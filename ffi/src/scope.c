@@ -5,11 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the last error that MLX has reported in this thread. */
+static _Thread_local int32_t mlx_code = RL_ERR_MLX;
+
+/* Memory that cannot be had, in the words of C++, of MLX and of Metal. */
+static bool is_shortage(const char* message) {
+  return strstr(message, "bad_alloc") != NULL || strstr(message, "llocate") != NULL || strstr(message, "nsufficient Memory") != NULL;
+}
+
 static void keep_mlx_error(const char* message, void* unused) {
   (void)unused;
+  mlx_code = is_shortage(message) ? RL_ERR_MEMORY : RL_ERR_MLX;
   /* mlx-c appends " at <build path>:<line>", which says nothing to a user. */
   const char* place = strstr(message, " at /");
-  rl_fail(RL_ERR_MLX, "MLX: %.*s", place != NULL ? (int)(place - message) : (int)strlen(message), message);
+  rl_fail(mlx_code, "MLX: %.*s", place != NULL ? (int)(place - message) : (int)strlen(message), message);
 }
 
 void install_mlx_error_handler(void) {
@@ -61,5 +70,5 @@ void scope_fail(scope* s, int32_t code, const char* format, ...) {
 }
 
 void scope_check(scope* s, int status) {
-  if (status != 0 && s->status == RL_OK) s->status = RL_ERR_MLX;
+  if (status != 0 && s->status == RL_OK) s->status = mlx_code;
 }

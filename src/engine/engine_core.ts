@@ -152,7 +152,7 @@ export class EngineCore {
       ...(draftFailures === null ? {} : { draftFailures }),
       ...this.#totals,
       memoryLimitBytes: this.budget.limitBytes,
-      rowsActive: this.scheduler.rows.numRows,
+      rowsActive: this.scheduler.numActive,
       rowsWaiting: this.scheduler.numWaiting,
       stepRows: this.#stepRows,
       stepMs: this.#stepMs,

@@ -105,7 +105,8 @@ export class EngineServer {
       const isWaiting = core.isWaitingForDisk;
       // The next step's turn is asked for first: its messages arrive while this step's are written.
       if (core.hasWork && !isWaiting) this.#wake();
-      this.#tell(core, report, !isWaiting);
+      // A forward that was made for nobody is no step, but somebody has left with it.
+      this.#tell(core, report, report.numStepRows > 0);
       if (isWaiting) this.#idleTimer = setTimeout(() => this.#wake(), STALL_MS);
       else if (!core.hasWork) this.#sleep(core);
     } catch (error) {
@@ -139,6 +140,7 @@ export class EngineServer {
   #tell(core: EngineCore, { failures, updates }: StepReport, isStep: boolean): void {
     this.#postFailures(failures);
     if (isStep || updates.length > 0) this.port.post({ type: "step", updates, stats: core.stats() });
+    else this.port.post({ type: "stats", stats: core.stats() });
   }
 
   /** One message for all requests that failed for the same reason. */

@@ -36,6 +36,11 @@ export class Scheduler {
     return this.#waiting;
   }
 
+  /** Rows that have not ended: others are there until the device is through with them. */
+  get numActive(): number {
+    return this.rows.sequences.reduce((count, { outcome }) => count + (outcome === null ? 1 : 0), 0);
+  }
+
   find(id: string): Sequence | undefined {
     const hasId = (sequence: Sequence): boolean => sequence.id === id;
     return this.rows.sequences.find(hasId) ?? this.#waiting.find(hasId);
@@ -43,7 +48,7 @@ export class Scheduler {
 
   /** A request may join the queue. A free row counts as room: it is taken at the next step. */
   canEnqueue(): boolean {
-    return this.numWaiting < this.limits.maxQueue + Math.max(0, this.limits.maxBatch - this.rows.numRows);
+    return this.numWaiting < this.limits.maxQueue + Math.max(0, this.limits.maxBatch - this.numActive);
   }
 
   enqueue(sequence: Sequence): void {

@@ -69,7 +69,7 @@ function mayGoOn(core: EngineCore, { stepRows }: StepPlan): boolean {
   const { sequences, numRows } = scheduler.rows;
   return backend.canGoOn && scheduler.numWaiting === 0 && stepRows.length === numRows &&
     stepRows.every(({ sequence, outputs, isSampled }) =>
-      isSampled && outputs === 1 && sequence.outcome === null && sequence.length + 1 < sequence.maxLength
+      isSampled && outputs === 1 && sequence.outcome === null && !sequence.needsScores && sequence.length + 1 < sequence.maxLength
     ) && hasRoomToGoOn(core) && prefixes.isBetweenPages(stepRows) && speculation.canGoOn(sequences, room.capacity);
 }
 
@@ -78,6 +78,8 @@ export function land(core: EngineCore, report: StepReport): void {
   const [flight] = core.flights;
   if (flight === undefined) return;
   const { plan } = flight;
+  // A forward that has nobody left is no step.
+  report.numStepRows = plan.stepRows.filter(({ sequence }) => sequence.outcome === null).length;
   try {
     const call = prepare(core, flight);
     if (plan.numOutputs > 0) core.backend.sample(call);
@@ -91,7 +93,6 @@ export function land(core: EngineCore, report: StepReport): void {
     core.dropFlights();
     fail(core, plan, error, report);
   }
-  report.numStepRows = plan.numRows;
   const [next] = core.flights;
   if (next === undefined) leave(core, report);
   else next.startMs = core.nowMs();

@@ -68,11 +68,29 @@ Deno.test("a row that ends with a forward behind it is told at once and leaves a
   run.submit(ends, stays);
   while (finishOf(run.answers.get("e")) === null) run.step();
   assertEquals([run.tokens("e").length, run.core.scheduler.rows.numRows, run.core.flights.length], [5, 2, 1]);
+  // Whoever asks now finds its place free.
+  assertEquals(run.core.stats().rowsActive, 1);
   run.step();
-  assertEquals(run.core.scheduler.rows.numRows, 1);
+  assertEquals([run.core.scheduler.rows.numRows, run.core.stats().stepRows], [1, 1]);
   run.submit(next).finish();
   checkTexts(run, [ends, stays, next]);
   assertEquals([finishOf(run.answers.get("e")), backend.clearedSlots], ["stop", []]);
+});
+
+Deno.test("a client that asks again after its answer is never told that the queue is full", () => {
+  const { backend, run } = eagerRun({ limits: { maxBatch: 1, maxQueue: 0 } });
+  let numSteps = 0;
+  for (let i = 0; i < 20; i++) {
+    const one = stopped(String.fromCharCode(65 + i), 1 + i % 3);
+    run.submit(one);
+    assertEquals(run.answers.get(one.id)?.failure, null);
+    while (finishOf(run.answers.get(one.id)) === null) run.step();
+    numSteps += run.tokens(one.id).length;
+  }
+  run.finish();
+  assert(backend.numGoOns > 20, `${backend.numGoOns} forwards went on`);
+  // Those that were made for nobody do not count.
+  assertEquals([run.core.stats().steps, run.core.stats().stepRows], [numSteps, 0]);
 });
 
 for (const isRecurrent of [false, true]) {

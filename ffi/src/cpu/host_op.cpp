@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,6 +38,13 @@ host_tensor describe_evaluated(mx::array a) {
   return describe(a);
 }
 
+/* MLX's allocator leaves it to its caller to look. @throws std::bad_alloc */
+mx::allocator::Buffer allocate(size_t num_bytes) {
+  mx::allocator::Buffer buffer = mx::allocator::malloc(num_bytes);
+  if (buffer.ptr() == nullptr && num_bytes > 0) throw std::bad_alloc();
+  return buffer;
+}
+
 class HostOp : public mx::UnaryPrimitive {
  public:
   HostOp(mx::Stream stream, host_kernel kernel, std::string params, bool is_in_place)
@@ -45,7 +53,7 @@ class HostOp : public mx::UnaryPrimitive {
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
     if (is_in_place_ && !inputs[0].flags().row_contiguous) throw std::invalid_argument("A host kernel works in place on row-contiguous arrays only");
     if (is_in_place_) out.copy_shared_buffer(inputs[0]);
-    else out.set_data(mx::allocator::malloc(out.nbytes()));
+    else out.set_data(allocate(out.nbytes()));
     std::vector<host_tensor> tensors;
     for (const mx::array& input : inputs) tensors.push_back(describe(input));
     mx::cpu::get_command_encoder(stream()).dispatch([kernel = kernel_, params = params_, tensors = std::move(tensors), output = out.data<char>()]() {
@@ -90,7 +98,7 @@ class HostBlockOp : public mx::UnaryPrimitive {
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
     if (inputs[0].is_donatable() && inputs[0].flags().row_contiguous) out.copy_shared_buffer(inputs[0]);
-    else out.set_data(mx::allocator::malloc(out.nbytes()));
+    else out.set_data(allocate(out.nbytes()));
     /* Not by the encoder: it counts what it is given, and from so many tasks on MLX lets the thread that launches wait for the device. The
      * wait bounds the memory of what is in flight, and a block has its scratch in common with the others. */
     mx::scheduler::enqueue(stream(), [chain = chain_, x = describe(inputs[0]), y = describe(out)]() mutable {
@@ -123,6 +131,11 @@ HostBlockOp* open_block_op(const mx::array& x) {
   return is_made ? dynamic_cast<HostBlockOp*>(&x.primitive()) : nullptr;
 }
 
+void fail(scope* s, const std::exception& error) {
+  bool is_shortage = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  scope_fail(s, is_shortage ? RL_ERR_MEMORY : RL_ERR_MLX, "MLX: %s", error.what());
+}
+
 mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
 
 mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
@@ -134,7 +147,7 @@ mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_b
     auto op = std::make_shared<HostOp>(*static_cast<mx::Stream*>(s->stream.ctx), kernel, std::move(copied), is_in_place);
     return scope_keep(s, mlx_array{new mx::array(std::move(shape), dtype, std::move(op), std::move(arrays))});
   } catch (const std::exception& error) {
-    scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    fail(s, error);
     return mlx_array_empty;
   }
 }
@@ -165,7 +178,7 @@ mlx_array op_host_block(scope* s, const host_block_op* op) {
     primitive->add(*op);
     return scope_keep(s, mlx_array{new mx::array(x.shape(), x.dtype(), std::move(primitive), {x})});
   } catch (const std::exception& error) {
-    scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    fail(s, error);
     return mlx_array_empty;
   }
 }
@@ -175,7 +188,7 @@ host_tensor host_tensor_of(scope* s, mlx_array array) {
   try {
     return describe_evaluated(of(array));
   } catch (const std::exception& error) {
-    scope_fail(s, RL_ERR_MLX, "MLX: %s", error.what());
+    fail(s, error);
     return {};
   }
 }
