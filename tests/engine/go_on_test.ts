@@ -134,8 +134,9 @@ Deno.test("no forward goes on past what the host has to do between two steps", (
   // Prompts are not through yet.
   const long = request("long", { promptIds: prompt(60) });
   assertEquals(goOnsOf((run) => run.submit(request("a"), long).step()), 0);
-  // A prompt is scored.
+  // A prompt is scored, of several tokens or of one.
   assertEquals(goOnsOf((run) => run.submit(request("a", { promptLogprobs: 0 })).step()), 0);
+  assertEquals(goOnsOf((run) => run.submit(request("a", { promptIds: [4], promptLogprobs: 0 })).step()), 0);
   // Another prompt has taken the whole chunk.
   const whole = (id: string): GenerateRequest => request(id, { promptIds: prompt(16) });
   assertEquals(goOnsOf((run) => run.submit(whole("a"), whole("b")).step()), 0);
@@ -169,6 +170,25 @@ Deno.test("a row whose text begins to repeat drafts a step after it could", () =
   run.submit(one).finish();
   assertEquals(run.answers.get("a")?.updates.map(({ tokens }) => tokens.length), [1, 1, 1, 1, 1, 1, 4, 4]);
   checkTexts(run, [one]);
+});
+
+Deno.test("nothing goes on behind drafts that are being verified, whatever the drafter would offer next", () => {
+  const offered = new Set<number>();
+  class OnceDrafter extends OracleDrafter {
+    override offer(sequence: Sequence): Offering | null {
+      if (offered.has(sequence.numGenerated)) return null;
+      offered.add(sequence.numGenerated);
+      return super.offer(sequence);
+    }
+  }
+  const backend = new FakeBackend();
+  const speculation = new Speculation([new OnceDrafter(3, (_, position) => position % 2)], { isAdaptive: false });
+  const run = new CoreRun(new EngineCore(backend, LIMITS, undefined, speculation));
+  run.launchesNext = true;
+  const one = request("a", { maxTokens: 20 });
+  run.submit(one).finish();
+  checkTexts(run, [one]);
+  assert(backend.forwards.some((rows) => rows.some(({ outputs }) => outputs > 1)), "Nothing was drafted");
 });
 
 Deno.test("rows that draft are not passed over from their first token on, and where nobody does rows go on", () => {
