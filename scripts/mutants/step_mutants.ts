@@ -16,6 +16,7 @@ export const STEP_MUTANTS: readonly Mutant[] = [
     find: "if (next === undefined) leave(core, report);",
     replace: "leave(core, report); if (next === undefined) return;",
   },
+  { file: "src/engine/step.ts", find: "if (flight.fault !== null) throw flight.fault.error;", replace: "" },
   { file: "src/engine/step.ts", find: "!sequence.needsScores && ", replace: "" },
   { file: "src/engine/step.ts", find: "stepRows.filter(({ sequence }) => sequence.outcome === null).length", replace: "stepRows.length" },
   { file: "src/engine/scheduler.ts", find: "this.limits.maxBatch - this.numActive)", replace: "this.limits.maxBatch - this.rows.numRows)" },

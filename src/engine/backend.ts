@@ -102,7 +102,7 @@ export interface ModelBackend {
    * After a forward of one logits row for each row, in place of its `sample`: has the device draw them by `call` as soon as the logits are there,
    * and launches a forward of what they draw, whatever it is. `plan` has the same rows with one token each, which it need not know; a row that
    * draws nothing goes on with some token. Waits for neither. What is drawn is there after the next `sample`, of the same call.
-   * @throws {BackendError} when there is no second forward; then nothing has changed.
+   * @throws {BackendError} when there is no second forward. The next `sample` brings the draws all the same, but what the slots hold is not known.
    */
   goOn(call: SampleCall, plan: StepPlan): void;
   /** Samples all logits rows of the last forward, or of the one before it while `goOn` has been called and not answered; waits for it. */

@@ -28,7 +28,7 @@ export function hasRoomFor(core: EngineCore, next: Sequence): boolean {
  * its end. Only a row that does not even fit alone fails.
  */
 export function makeRoom(core: EngineCore, report: StepReport): void {
-  const { prefixes, scheduler: { rows } } = core;
+  const { budget, prefixes, room, scheduler: { rows } } = core;
   for (let fault = sizeCache(core); fault !== null; fault = sizeCache(core)) {
     if (!isShortage(fault)) {
       if (!failWithoutRoom(core, fault, report)) break;
@@ -39,7 +39,7 @@ export function makeRoom(core: EngineCore, report: StepReport): void {
     else if (prefixes.bytes > 0) prefixes.giveUp();
     else failAlone(core, youngest, fault, report);
   }
-  limitPrefixes(core);
+  prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(useOf(core, room.size)));
 }
 
 /** Whether all rows may grow by the token of the step that is on its way, and go on, without anything having to be done about the cache. */
@@ -50,11 +50,6 @@ export function hasRoomToGoOn(core: EngineCore): boolean {
   const grown = (length: number): number => length + 1 + maxDrafts;
   const use = backend.facts.isKvSparse ? sparseUse(room.slots, grownLengths(core, rows.sequences, grown)) : denseUse(room.size);
   return budget.excess(use, prefixes.bytes) <= 0;
-}
-
-function limitPrefixes(core: EngineCore): void {
-  const { budget, prefixes, room } = core;
-  prefixes.limitBytes = Math.max(0, budget.roomBytes - budget.kvBytes(useOf(core, room.size)));
 }
 
 /**

@@ -18,6 +18,8 @@ export interface Flight {
   startMs: number;
   /** How its rows are drawn. Known when the tokens before are: a row's penalties count them. */
   call: SampleCall | null;
+  /** Why there is no forward behind it. What the cache holds is not known then. */
+  fault: { readonly error: unknown } | null;
 }
 
 /** The first half of a step: who left goes, who waits joins, and one forward starts for all rows, unless there is nothing to compute. */
@@ -32,7 +34,7 @@ export function launch(core: EngineCore, report: StepReport): void {
   core.prefixes.save(sequences);
   const plan = core.scheduler.schedule(core.prefixes.limitChunk);
   if (plan.numRows === 0) return;
-  const flight: Flight = { plan, startMs, call: null };
+  const flight: Flight = { plan, startMs, call: null, fault: null };
   try {
     core.backend.forward(plan);
     // The device works; meanwhile the host prepares what the rows need of it.
@@ -58,9 +60,9 @@ export function goOn(core: EngineCore): void {
   const plan = core.scheduler.scheduleAfter(flight.plan);
   try {
     core.backend.goOn(call, plan);
-    core.flights.push({ plan, startMs: NaN, call: null });
-  } catch {
-    // The step after this one meets the same fault, and tells.
+    core.flights.push({ plan, startMs: NaN, call: null, fault: null });
+  } catch (error) {
+    flight.fault = { error };
   }
 }
 
@@ -86,6 +88,7 @@ export function land(core: EngineCore, report: StepReport): void {
     core.flights.shift();
     advance(core, plan, call.sampled, report);
     core.speculation.observe(plan, core.nowMs() - flight.startMs);
+    if (flight.fault !== null) throw flight.fault.error;
     core.prefixes.saveLast(core.scheduler.rows.sequences);
     core.budget.passStep();
   } catch (error) {
@@ -124,5 +127,5 @@ function reusePrefixes(core: EngineCore, report: StepReport): void {
 /** Ends what the step has not ended, or takes all rows back when it was memory that it wanted. */
 function fail(core: EngineCore, plan: StepPlan, error: unknown, report: StepReport): void {
   if (isShortage(error)) giveAllUp(core, error, report);
-  else for (const { sequence } of plan.stepRows) sequence.outcome = { type: "failed", ...failureOf(error) };
+  else for (const { sequence } of plan.stepRows) sequence.outcome ??= { type: "failed", ...failureOf(error) };
 }

@@ -1,4 +1,5 @@
 import { BackendError, type BackendPage, type PageParts } from "../../src/engine/backend.ts";
+import type { SampleCall } from "../../src/native/step_output.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 import { FakeBackend, type FakeFaults } from "./fake_backend.ts";
 
@@ -28,12 +29,20 @@ export class BudgetedBackend extends FakeBackend {
   }
 
   override forward(plan: StepPlan): void {
-    if (this.isShort()) {
-      // As it may be after a graph that was half evaluated.
-      for (const slot of this.slots) slot.fill(-88);
-      throw new BackendError("No memory for the step", true);
-    }
+    this.#fallShort();
     super.forward(plan);
+  }
+
+  override goOn(call: SampleCall, plan: StepPlan): void {
+    this.#fallShort();
+    super.goOn(call, plan);
+  }
+
+  #fallShort(): void {
+    if (!this.isShort()) return;
+    // As it may be after a graph that was half evaluated.
+    for (const slot of this.slots) slot.fill(-88);
+    throw new BackendError("No memory for the step", true);
   }
 
   /** @throws {RangeError} when more is held than allowed. */

@@ -211,12 +211,29 @@ Deno.test("rows that draft are not passed over from their first token on, and wh
   checkTexts(run, [plain, drafts]);
 });
 
-Deno.test("a second forward that cannot be had is made in its turn", () => {
-  const { backend, run } = eagerRun({ faults: { goOn: () => "Not now" } });
-  run.submit(request("a"), request("b", { promptIds: [5] })).finish();
-  checkTexts(run, [request("a"), request("b", { promptIds: [5] })]);
-  assertEquals(backend.numGoOns, 0);
-});
+for (const isShortage of [false, true]) {
+  Deno.test(`a second forward that fails ${isShortage ? "for want of memory makes its rows start over" : "fails its rows"}: the cache may be half-way`, () => {
+    const { backend, run } = eagerRun();
+    const [ends, one, other] = [stopped("e", 3), request("one", { maxTokens: 14 }), request("other", { promptIds: [9], maxTokens: 14 })];
+    run.submit(ends, one, other);
+    while (run.tokens("e").length < 3) run.step();
+    const { goOn } = backend;
+    backend.goOn = (): void => {
+      backend.goOn = goOn;
+      for (const slot of backend.slots) slot.fill(-88);
+      throw new BackendError("No second one", isShortage);
+    };
+    run.finish();
+    // What was drawn before it is told, and who has ended with that is not concerned.
+    assertEquals(finishOf(run.answers.get("e")), "stop");
+    checkTexts(run, isShortage ? [ends, one, other] : [ends]);
+    assertEquals(run.answers.get("one")?.failure?.message, isShortage ? undefined : "No second one");
+    assertEquals(run.core.stats().preemptions, isShortage ? 2 : 0);
+    const next = request("next", { promptIds: [4, 5], maxTokens: 4 });
+    run.submit(next).finish();
+    checkTexts(run, [next]);
+  });
+}
 
 Deno.test("a row that breaks with a forward behind it fails alone, and its slot is wiped", () => {
   const { backend, run } = eagerRun();

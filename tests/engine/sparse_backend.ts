@@ -1,4 +1,5 @@
 import type { BackendPage } from "../../src/engine/backend.ts";
+import type { SampleCall } from "../../src/native/step_output.ts";
 import type { StepPlan } from "../../src/engine/step_plan.ts";
 import { BudgetedBackend } from "./budgeted_backend.ts";
 
@@ -24,6 +25,15 @@ export class SparseBackend extends BudgetedBackend {
 
   override forward(plan: StepPlan): void {
     super.forward(plan);
+    this.#writeLast();
+  }
+
+  override goOn(call: SampleCall, plan: StepPlan): void {
+    super.goOn(call, plan);
+    this.#writeLast();
+  }
+
+  #writeLast(): void {
     for (const { slot, offset, count } of this.forwards.at(-1) ?? []) this.#write(slot, offset, offset + count);
     this.check("a step");
   }
