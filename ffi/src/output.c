@@ -7,7 +7,7 @@
 struct rl_output {
   mlx_array logits; /* [rows, vocabulary] of any float type; ctx NULL when there are none */
   mlx_array floats; /* the same as float32, row-contiguous; made when first read */
-  mlx_array draws; /* stream_draw as int32 [rows, words]; ctx NULL when none were started */
+  mlx_array draws; /* stream_draws as int32 [rows * DRAW_WORDS]; ctx NULL when none were started */
   mlx_array features; /* [tokens, width], for drafters; ctx NULL when there are none */
   const void* features_maker;
 };

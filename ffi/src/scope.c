@@ -13,9 +13,11 @@ static bool is_shortage(const char* message) {
   return strstr(message, "bad_alloc") != NULL || strstr(message, "llocate") != NULL || strstr(message, "nsufficient Memory") != NULL;
 }
 
+static int32_t code_of(const char* message) { return is_shortage(message) ? RL_ERR_MEMORY : RL_ERR_MLX; }
+
 static void keep_mlx_error(const char* message, void* unused) {
   (void)unused;
-  mlx_code = is_shortage(message) ? RL_ERR_MEMORY : RL_ERR_MLX;
+  mlx_code = code_of(message);
   /* mlx-c appends " at <build path>:<line>", which says nothing to a user. */
   const char* place = strstr(message, " at /");
   rl_fail(mlx_code, "MLX: %.*s", place != NULL ? (int)(place - message) : (int)strlen(message), message);
@@ -68,6 +70,8 @@ void scope_fail(scope* s, int32_t code, const char* format, ...) {
   va_end(arguments);
   s->status = rl_fail(code, "%s", text);
 }
+
+void scope_fail_mlx(scope* s, const char* message) { scope_fail(s, code_of(message), "MLX: %s", message); }
 
 void scope_check(scope* s, int status) {
   if (status != 0 && s->status == RL_OK) s->status = mlx_code;

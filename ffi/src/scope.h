@@ -30,6 +30,9 @@ mlx_array scope_release(scope* s, mlx_array array);
 /* Sets the error if there is none yet. */
 void scope_fail(scope* s, int32_t code, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same for what MLX says of an error: RL_ERR_MEMORY when memory cannot be had, else RL_ERR_MLX. */
+void scope_fail_mlx(scope* s, const char* message);
+
 /* MLX's errors become this thread's last error (its default handler ends the process). Idempotent. */
 void install_mlx_error_handler(void);
 

@@ -44,12 +44,10 @@ export function makeRoom(core: EngineCore, report: StepReport): void {
 
 /** Whether all rows may grow by the token of the step that is on its way, and go on, without anything having to be done about the cache. */
 export function hasRoomToGoOn(core: EngineCore): boolean {
-  const { backend, budget, prefixes, room, scheduler: { rows }, speculation: { maxDrafts } } = core;
+  const { budget, prefixes, room, scheduler: { rows }, speculation: { maxDrafts } } = core;
   const longest = longestOf(rows.sequences) + 1;
   if (room.needsGrowth(rows.numRows, longest) || room.isLoose(rows.numRows, longest)) return false;
-  const grown = (length: number): number => length + 1 + maxDrafts;
-  const use = backend.facts.isKvSparse ? sparseUse(room.slots, grownLengths(core, rows.sequences, grown)) : denseUse(room.size);
-  return budget.excess(use, prefixes.bytes) <= 0;
+  return budget.excess(useOf(core, room.size, (length) => length + 1 + maxDrafts), prefixes.bytes) <= 0;
 }
 
 /**
@@ -98,10 +96,10 @@ function sizeCache(core: EngineCore): unknown {
   return new BackendError(`A cache for ${numRows} rows of up to ${longest} tokens takes ${needed}, there is room for ${free}`, true);
 }
 
-/** What a cache of this size takes memory for while it holds the rows that are there and their drafts. */
-function useOf(core: EngineCore, size: KvSize): KvUse {
+/** What a cache of this size takes memory for while it holds the rows that are there and their drafts, grown by `grow`. */
+function useOf(core: EngineCore, size: KvSize, grow?: (length: number) => number): KvUse {
   const { backend, scheduler: { rows } } = core;
-  return backend.facts.isKvSparse ? sparseUse(size.slots, grownLengths(core, rows.sequences)) : denseUse(size);
+  return backend.facts.isKvSparse ? sparseUse(size.slots, grownLengths(core, rows.sequences, grow)) : denseUse(size);
 }
 
 /** How long the rows may be soon: with drafts or by `grow`, and never longer than they may become. */

@@ -77,7 +77,7 @@ function mayGoOn(core: EngineCore, { stepRows }: StepPlan): boolean {
 
 /** The second half: one draw for all rows, and who finished goes, unless there is a forward with them behind this one. */
 export function land(core: EngineCore, report: StepReport): void {
-  const [flight] = core.flights;
+  const flight = core.flights.shift();
   if (flight === undefined) return;
   const { plan } = flight;
   // A forward that has nobody left is no step.
@@ -85,14 +85,12 @@ export function land(core: EngineCore, report: StepReport): void {
   try {
     const call = prepare(core, flight);
     if (plan.numOutputs > 0) core.backend.sample(call);
-    core.flights.shift();
     advance(core, plan, call.sampled, report);
     core.speculation.observe(plan, core.nowMs() - flight.startMs);
     if (flight.fault !== null) throw flight.fault.error;
     core.prefixes.saveLast(core.scheduler.rows.sequences);
     core.budget.passStep();
   } catch (error) {
-    if (core.flights[0] === flight) core.flights.shift();
     core.dropFlights();
     fail(core, plan, error, report);
   }

@@ -33,7 +33,9 @@ host_tensor describe(const mx::array& a) {
   return t;
 }
 
-host_tensor describe_evaluated(mx::array a) {
+mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
+
+host_tensor describe_evaluated(mx::array& a) {
   if (a.status() == mx::array::Status::unscheduled) a.eval();
   return describe(a);
 }
@@ -117,9 +119,8 @@ class HostBlockOp : public mx::UnaryPrimitive {
  private:
   host_tensor held(mlx_array a) {
     if (a.ctx == nullptr) return {};
-    const mx::array& array = *static_cast<mx::array*>(a.ctx);
-    chain_->held.push_back(array);
-    return describe_evaluated(array);
+    chain_->held.push_back(of(a));
+    return describe_evaluated(of(a));
   }
 
   std::shared_ptr<block_chain> chain_;
@@ -131,13 +132,6 @@ HostBlockOp* open_block_op(const mx::array& x) {
   return is_made ? dynamic_cast<HostBlockOp*>(&x.primitive()) : nullptr;
 }
 
-void fail(scope* s, const std::exception& error) {
-  bool is_shortage = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  scope_fail(s, is_shortage ? RL_ERR_MEMORY : RL_ERR_MLX, "MLX: %s", error.what());
-}
-
-mx::array& of(mlx_array a) { return *static_cast<mx::array*>(a.ctx); }
-
 mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_bytes, const mlx_array* inputs, int num_inputs,
                mx::Shape shape, mx::Dtype dtype, bool is_in_place) {
   try {
@@ -147,7 +141,7 @@ mlx_array make(scope* s, host_kernel kernel, const void* params, size_t params_b
     auto op = std::make_shared<HostOp>(*static_cast<mx::Stream*>(s->stream.ctx), kernel, std::move(copied), is_in_place);
     return scope_keep(s, mlx_array{new mx::array(std::move(shape), dtype, std::move(op), std::move(arrays))});
   } catch (const std::exception& error) {
-    fail(s, error);
+    scope_fail_mlx(s, error.what());
     return mlx_array_empty;
   }
 }
@@ -178,7 +172,7 @@ mlx_array op_host_block(scope* s, const host_block_op* op) {
     primitive->add(*op);
     return scope_keep(s, mlx_array{new mx::array(x.shape(), x.dtype(), std::move(primitive), {x})});
   } catch (const std::exception& error) {
-    fail(s, error);
+    scope_fail_mlx(s, error.what());
     return mlx_array_empty;
   }
 }
@@ -188,7 +182,7 @@ host_tensor host_tensor_of(scope* s, mlx_array array) {
   try {
     return describe_evaluated(of(array));
   } catch (const std::exception& error) {
-    fail(s, error);
+    scope_fail_mlx(s, error.what());
     return {};
   }
 }
